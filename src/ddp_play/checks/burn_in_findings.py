@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.summary import counted
 from ddp_play.checks.finding import Finding, Status
-from ddp_play.checks.fleet import CheckedHost, Compared, Fleet, NotRun, compare, each, names, not_run, ok
+from ddp_play.checks.fleet import BURN_IN, CheckedHost, Compared, Fleet, NotRun, compare, each, names, not_run, ok
 from ddp_play.checks.thresholds import thresholds
 from ddp_play.checks.torch_findings import torch_problem
 from ddp_play.checks.torch_load import CPU_FIGURES
@@ -15,7 +15,7 @@ from ddp_play.checks.torch_load import CPU_FIGURES
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-ROUNDS, TIME, BITS, EQUAL = "burn-in", "speed over time", "repeated results", "results of equal hosts"
+ROUNDS, TIME, BITS, EQUAL = BURN_IN, "speed over time", "repeated results", "results of equal hosts"
 ON_CPUS, HOT, GROUP = "processors over time", "throttling", "collectives over time"
 LEAST_ROUNDS = 6  # of fewer, a third is no median
 SAME = Compared(
@@ -39,11 +39,21 @@ def rounds(fleet: Fleet) -> Iterator[Finding]:
         row = document["hosts"].get(host.name)
         if row is None:
             yield not_run(ROUNDS, host.name, torch_problem(fleet, host) or "it took no part", broken=host in able)
-    there = tuple(host.name for host in fleet.reached if host.name in document["hosts"])
-    text = f"{counted(document['rounds'], 'round')}, the last began after {_minutes(document['began_s'][-1])}"
-    if document["ended"]:
-        yield from (not_run(ROUNDS, name, f"{document['ended']} after {text}", broken=True) for name in there)
-    else:
+    yield from _to_the_end(_taking_part(fleet), document)
+
+
+def _to_the_end(hosts: Fleet, document: Mapping[str, Any]) -> Iterator[Finding]:
+    """Hosts that were there until the time was up, and those that were not, which never pass."""
+    total = document["rounds"]
+    text = f"{counted(total, 'round')}, the last began after {_minutes(document['began_s'][-1])}"
+    for host in hosts.reached:
+        if host.lost:
+            well = total - document["hosts"][host.name]["failed"]
+            yield not_run(ROUNDS, host.name, f"{host.lost}: it was well in {_of(well, total)}", broken=True)
+        elif document["ended"]:
+            yield not_run(ROUNDS, host.name, f"{document['ended']} after {text}", broken=True)
+    there = tuple(host.name for host in hosts.reached if not host.lost)
+    if there and not document["ended"]:
         yield Finding(ROUNDS, Status.OK, text, where=there)
 
 
@@ -90,15 +100,15 @@ def _has(row: Mapping[str, Any], figure: str) -> bool:
 
 def _programs(host: CheckedHost, fleet: Fleet) -> Finding:
     """Rounds in which the program, or a part of it, failed."""
-    problems, total = _row(fleet, host)["problems"], (fleet.burn_in or {})["rounds"]
-    failed = {number for number, _ in problems}
+    row, total = _row(fleet, host), (fleet.burn_in or {})["rounds"]
+    failed = int(row["failed"])
     if not failed:
         return ok(counted(total, "round"))
-    number, text = problems[0]
-    if len(failed) >= total:
+    number, text = row["problems"][0]
+    if failed >= total:
         raise NotRun(f"{text} (in each round)", broken=True)
     return Finding(
-        "", Status.WARN, f"failed in {_of(len(failed), total)}, first in round {number}: {text}",
+        "", Status.WARN, f"failed in {_of(failed, total)}, first in round {number}: {text}",
         "so would a rank, some time", "look at the message, and at the kernel's log", limit="no round",
         source="the program of each round", look="journalctl -k -n 50",
     )  # fmt: skip

@@ -9,9 +9,10 @@ from ddp_play.bundle.metric_series import is_number
 from ddp_play.checks.torch_load import FIELDS, best
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 MOST_ODD, MOST_PROBLEMS = 32, 20
+LOAD = ("multiply", "repeat")  # parts without which a round has failed
 COUNTERS = ("times_held_back", "times_too_hot", "stolen_s")
 
 
@@ -21,6 +22,7 @@ class HostRows:
 
     figures: dict[str, list[float | None]] = field(default_factory=lambda: {name: [] for name in FIELDS})
     counted: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in COUNTERS})
+    failed: int = 0  # rounds with a problem, also where its text is not kept any more
     problems: list[list[Any]] = field(default_factory=list)  # round, text
     wrong: list[list[Any]] = field(default_factory=list)  # round, device, text
     digests: dict[str, dict[str, int]] = field(default_factory=dict)  # of repeats, by kind of device
@@ -36,16 +38,24 @@ class HostRows:
         before, after = answer.get("before") or {}, answer.get("after") or {}
         for name, rises in self.counted.items():
             rises.append(round(float(after.get(name, 0.0)) - float(before.get(name, 0.0)), 3))
-        if answer.get("problem") and len(self.problems) < MOST_PROBLEMS:
-            self.problems.append([number + 1, str(answer["problem"])[:300]])
-        for part in answer["parts"]:
-            self._add_part(number, part)
+        parts = answer["parts"]
+        texts = [str(answer["problem"])] if answer.get("problem") else []
+        texts += [
+            f"{part['part']}: {part['problem']}" for part in parts if "problem" in part and part.get("part") in LOAD
+        ]
+        self._add_problems(number, texts)
+        for part in parts:
+            if "problem" not in part:
+                self._add_part(number, part)
+
+    def _add_problems(self, number: int, texts: Sequence[str]) -> None:
+        self.failed += bool(texts)
+        kept = texts[: MOST_PROBLEMS - len(self.problems)]
+        self.problems += [[number + 1, text[:300]] for text in kept]
 
     def _add_part(self, number: int, part: Mapping[str, Any]) -> None:
         kind = part.get("part")
-        if "problem" in part and kind in ("multiply", "repeat") and len(self.problems) < MOST_PROBLEMS:
-            self.problems.append([number + 1, f"{kind}: {part['problem']}"[:300]])
-        elif kind == "multiply" and part.get("right") is False:
+        if kind == "multiply" and part.get("right") is False:
             self._add_wrong(number, part, "a product of constant matrices is wrong")
         elif kind == "repeat":
             self._add_repeat(number, part)
@@ -75,6 +85,6 @@ class HostRows:
     def to_json(self) -> dict[str, Any]:
         """The rows."""
         return {
-            "figures": self.figures, "counted": self.counted, "problems": self.problems, "wrong": self.wrong,
-            "digests": self.digests, "repeats": self.repeats, "cpus": self.cpus,
+            "figures": self.figures, "counted": self.counted, "failed": self.failed, "problems": self.problems,
+            "wrong": self.wrong, "digests": self.digests, "repeats": self.repeats, "cpus": self.cpus,
         }  # fmt: skip

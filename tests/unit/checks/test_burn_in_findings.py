@@ -11,6 +11,9 @@ from ddp_play.checks.burn_in_findings import over_time, rounds, same_bits
 from ddp_play.checks.check_levels import LEVELS, judge
 from ddp_play.checks.finding import Finding, Status, exit_code
 from ddp_play.checks.fleet import BURN_IN, Fleet
+from ddp_play.checks.quarantine import Circumstances, Stays, why_it_stays
+from ddp_play.planning.host_facts import Quarantine
+from tests.unit.checks import test_burn_in
 from tests.unit.checks.fleets import ASKED, fleet
 
 HOSTS = ("h1", "h2", "h3")
@@ -24,7 +27,8 @@ def host_row(**changed: Any) -> dict[str, Any]:
     row = {
         "figures": {**figures, **changed.pop("figures", {})},
         "counted": {name: [0.0] * TOTAL for name in ("times_held_back", "times_too_hot", "stolen_s")},
-        "problems": [], "wrong": [], "digests": {"EPYC, AVX2": {"ab": 900}}, "repeats": 900, "cpus": 4,
+        "failed": len(changed.get("problems", ())), "problems": [], "wrong": [],
+        "digests": {"EPYC, AVX2": {"ab": 900}}, "repeats": 900, "cpus": 4,
     }  # fmt: skip
     return {**row, **changed}
 
@@ -138,3 +142,45 @@ def test_a_host_whose_program_fails_in_each_round_is_not_run() -> None:
     assert {(row.check, row.status, row.broken) for row in rows} == {
         ("programs over time", Status.UNCHECKED, True), ("repeated results", Status.UNCHECKED, True),
     }  # fmt: skip
+
+
+def lost_in_round(number: int, *gone: str) -> Fleet:
+    """Findings of hosts of which these are lost in a round of a burn-in of more than an hour."""
+    talk = test_burn_in.Talk(4000.0, gone=dict.fromkeys(gone, number))
+    checked = burned(test_burn_in.burned(talk)[0])
+    return replace(checked, hosts=tuple(replace(host, lost=talk.lost.get(host.name, "")) for host in checked.hosts))
+
+
+def stays(checked: Fleet, name: str, *checks: str) -> Stays | None:
+    """Why a host that failed these checks in a burn-in is not released after this one."""
+    mark = Quarantine("in quarantine: bits", False, BURN_IN, checks, 3)
+    known = next(replace(host.known, quarantine=mark) for host in checked.hosts if host.name == name)
+    return why_it_stays(known, found(checked), Circumstances(BURN_IN, 3, True))
+
+
+def test_a_host_that_is_lost_early_does_not_pass_and_stays_in_quarantine() -> None:
+    checked = lost_in_round(2, "h3")
+    total = (checked.burn_in or {})["rounds"]
+    assert total > 100
+    rows = {row.check: row for row in found(checked) if row.where == ("h3",)}
+    row = rows["burn-in"]
+    assert (row.status, row.broken) == (Status.UNCHECKED, True)
+    assert row.value == f"the connection ended: it was well in 1 of {total} rounds"
+    assert rows["programs over time"].value.startswith(f"failed in {total - 1} of {total} rounds, first in round 2")
+    assert rows["repeated results"].status is Status.OK, "of the one round that it had"
+    reason = stays(checked, "h3", "repeated results")
+    assert reason is not None
+    assert reason.why == f"it must pass: burn-in ({row.value})"
+    assert stays(checked, "h2", "repeated results") is None
+    assert [row.where for row in found(checked) if row.check == "burn-in" and row.status is Status.OK] == [("h1", "h2")]
+
+
+def test_where_all_hosts_are_lost_none_passes() -> None:
+    rows = [row for row in found(lost_in_round(3, *HOSTS)) if row.check == "burn-in"]
+    assert [(row.status, row.broken) for row in rows] == [(Status.UNCHECKED, True)] * 3
+
+
+def test_an_interrupted_burn_in_releases_nobody_and_a_host_without_torch_owes_none() -> None:
+    assert stays(burned({"ended": "interrupted"}), "h1", "repeated results") is not None
+    assert stays(replace(fleet(), burn_in=None), "h1") is None
+    assert stays(burned(), "h1", "repeated results") is None

@@ -72,6 +72,7 @@ def test_what_a_host_sends_is_kept_within_limits() -> None:
         part = {**REPEAT, "wrong": 1, "digest": f"{number}", "odd": ["7"] * 999, "device": "x" * 999}
         rows.add(number, answer(part, problem="p" * 9999))
     assert len(rows.problems) == MOST_PROBLEMS
+    assert rows.failed == 200
     assert len(rows.wrong) == MOST_ODD
     assert len(rows.digests["EPYC"]) == MOST_ODD
     assert max(len(str(row)) for row in (*rows.problems, *rows.wrong)) < 400
