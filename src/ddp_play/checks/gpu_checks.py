@@ -22,6 +22,10 @@ SLOWDOWNS = {
     "clocks_event_reasons.hw_thermal_slowdown": "thermal slowdown",
     "clocks_event_reasons.hw_power_brake_slowdown": "power brake",
 }
+ECC = "ecc.errors.uncorrected.volatile.total"
+REMAPPED = ("remapped_rows.failure", "remapped_rows.pending", "remapped_rows.uncorrectable")
+WIDTHS = ("pcie.link.width.current", "pcie.link.width.max")
+NUMBERS = (ECC, REMAPPED[2], *WIDTHS)
 SLOWEST = "the slowest rank decides the speed of all"
 LEFT_OUT = "leave the host out until it is mended"
 RESET = "nvidia-smi --gpu-reset -i INDEX, or reboot the host; have the GPU replaced if it comes back"
@@ -40,31 +44,56 @@ def gpu_states(fleet: Fleet) -> Iterator[Finding]:
 
 
 def _rows(host: CheckedHost) -> Mapping[str, Mapping[str, Any]]:
+    """What nvidia-smi tells of each GPU. Raises NotRun where it does not tell of all."""
     found: Mapping[str, Mapping[str, Any]] = host.read("gpu_states")
     if not found:
         raise NotRun("nvidia-smi tells of no GPU", broken=True)
+    missing = [gpu for gpu in host.known.gpus if gpu.uuid.startswith("GPU-") and gpu.uuid not in found]
+    if missing:
+        which = ", ".join(f"{gpu.index} ({gpu.uuid})" for gpu in missing[:4])
+        raise NotRun(f"nvidia-smi tells nothing of GPU {which}", broken=True)
     return found
 
 
 def _rule(
-    problem: Problem, texts: tuple[str, ...], *, status: Status = FAIL
+    problem: Problem, fields: tuple[str, ...], texts: tuple[str, ...], *, status: Status = FAIL
 ) -> Callable[[CheckedHost], Finding | None]:
-    """A rule about each GPU of a host. `texts`: fine, why, command, limit, source, look."""
+    """A rule about GPUs that have some of these fields. `texts`: fine, why, command, limit, source, look."""
     fine, why, command, limit, source, look = texts
 
     def judge(host: CheckedHost) -> Finding | None:
-        rows = _rows(host)
-        found = {str(row.get("index", uuid)): text for uuid, row in sorted(rows.items()) if (text := problem(row))}
-        if not found:
-            return ok(fine)
-        value = "; ".join(f"GPU {index}: {text}" for index, text in list(found.items())[:8])
-        return Finding("", status, value, why, command, limit=limit, source=source, look=look)
+        rows = {str(row.get("index", uuid)): row for uuid, row in sorted(_rows(host).items())}
+        found = {index: text for index, row in rows.items() if (text := problem(_without_errors(row)))}
+        if found:
+            value = "; ".join(f"GPU {index}: {text}" for index, text in list(found.items())[:8])
+            return Finding("", status, value, why, command, limit=limit, source=source, look=look)
+        _refuse_errors(rows, fields)
+        return ok(fine) if any(name in row for row in rows.values() for name in fields) else None
 
     return judge
 
 
+def _refuse_errors(rows: Mapping[str, Mapping[str, Any]], fields: tuple[str, ...]) -> None:
+    """Raises NotRun where nvidia-smi has no value for one of the fields that a GPU has. `rows`: by its index."""
+    odd = [
+        f"GPU {index}: {name} {row[name]}" for index, row in rows.items() for name in fields
+        if name in row and _is_error(name, str(row[name]))
+    ]  # fmt: skip
+    if odd:
+        raise NotRun("; ".join(odd[:4]), broken=True)
+
+
+def _without_errors(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if not _is_error(name, str(value))}
+
+
+def _is_error(name: str, text: str) -> bool:
+    """`[GPU is lost]` and the like; what a GPU does not have is no field of its row."""
+    return text.startswith(("[", "ERR")) or (name in NUMBERS and not text.isdigit())
+
+
 def _ecc(row: Mapping[str, Any]) -> str:
-    number = str(row.get("ecc.errors.uncorrected.volatile.total", "0"))
+    number = str(row.get(ECC, "0"))
     return f"{number} uncorrected since the driver was loaded" if number.isdigit() and int(number) else ""
 
 
@@ -87,7 +116,7 @@ def _recovery(row: Mapping[str, Any]) -> str:
 
 
 def _width(row: Mapping[str, Any]) -> str:
-    now, most = (str(row.get(f"pcie.link.width.{name}", "")) for name in ("current", "max"))
+    now, most = (str(row.get(name, "")) for name in WIDTHS)
     if now.isdigit() and most.isdigit() and int(now) < int(most):
         return f"x{now} of x{most}"
     return ""
@@ -110,27 +139,27 @@ def _nvlinks(row: Mapping[str, Any]) -> str:
 
 # Sources: acceptance tests that are public, each with what it refuses.
 RULES: dict[str, Callable[[CheckedHost], Finding | None]] = {
-    "gpu memory errors": _rule(_ecc, (
+    "gpu memory errors": _rule(_ecc, (ECC,), (
         "none uncorrected", "ranks get wrong numbers, or end with an Xid", RESET, "0",
         "facebookresearch/gcm refuses any", "nvidia-smi -q -d ECC")),
-    "gpu row remapping": _rule(_remapped, (
+    "gpu row remapping": _rule(_remapped, REMAPPED, (
         "nothing pending, nothing failed", "the next error ends a rank", RESET,
         f"no failure, nothing pending, at most {MOST_ROWS} rows",
         "Azure/azurehpc-health-checks and oracle-quickstart/oci-hpc", "nvidia-smi -q -d ROW_REMAPPER")),
-    "gpu recovery action": _rule(_recovery, (
+    "gpu recovery action": _rule(_recovery, ("gpu_recovery_action",), (
         "none", "the driver wants this before the GPU is used again", RESET, "None",
         "gpu_recovery_action of the driver", "nvidia-smi -q | grep -i 'recovery action'")),
-    "gpu pcie width": _rule(_width, (
+    "gpu pcie width": _rule(_width, WIDTHS, (
         "all lanes", SLOWEST, "reseat the GPU or its riser; " + LEFT_OUT, "all lanes that GPU and slot have",
         "imbue-ai/cluster-health refuses fewer", "nvidia-smi -q -d PCIE; lspci -vv -d 10de: | grep LnkSta")),
-    "gpu slowdown": _rule(_slowdown, (
+    "gpu slowdown": _rule(_slowdown, tuple(SLOWDOWNS), (
         "none", SLOWEST, "look at fans, inlet temperature, and power supplies", "none without load",
         "Azure/azurehpc-health-checks refuses it", "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER"), status=WARN),
-    "gpu fabric": _rule(_fabric, (
+    "gpu fabric": _rule(_fabric, ("fabric.state", "fabric.status"), (
         "completed, or not there", "NCCL hangs or fails on GPUs that have not joined their NVLink fabric",
         "systemctl status nvidia-fabricmanager; then restart it, with no rank running", "Completed, Success",
         "fabric state of the driver", "nvidia-smi -q | grep -A4 -i fabric")),
-    "gpu nvlinks": _rule(_nvlinks, (
+    "gpu nvlinks": _rule(_nvlinks, ("nvlinks",), (
         "all active, or none there", "NCCL goes around the link, or fails", "reboot the host; " + LEFT_OUT,
         "no inactive one next to active ones", "stas00/ml-engineering", "nvidia-smi nvlink --status")),
 }  # fmt: skip
@@ -155,10 +184,22 @@ MODES = (
                "nvidia-smi -q | grep -i vbios"), "vbios_version"),
     (_compared("version: gpu inforom", "GPUs behave differently", "have the vendor's firmware installed",
                "nvidia-smi -q | grep -i -A3 inforom"), "inforom.img"),
+    (_compared("gpu nvlinks in use", SLOWEST, "look at bridges and nvidia-fabricmanager; reboot the host; " + LEFT_OUT,
+               "nvidia-smi nvlink --status; nvidia-smi topo -m"), "nvlinks"),
 )  # fmt: skip
 
 
 def _mode(host: CheckedHost, name: str) -> str | None:
     """Values of all GPUs of a host; None if they have no such field."""
-    values = [str(row[name]) for row in _rows(host).values() if name in row]
+    rows = {str(row.get("index", uuid)): row for uuid, row in sorted(_rows(host).items())}
+    if name == "nvlinks":
+        return counted(f"{_links(row)} links" for row in rows.values())
+    _refuse_errors(rows, (name,))
+    values = [str(row[name]) for row in rows.values() if name in row]
     return counted(values) if values else None
+
+
+def _links(row: Mapping[str, Any]) -> int:
+    """Links of a GPU that has an active one; another rule is about the inactive ones next to it."""
+    links = row.get("nvlinks") or {"active": 0, "inactive": 0}
+    return int(links["active"]) + int(links["inactive"]) if links["active"] else 0

@@ -18,8 +18,8 @@ FIELDS = (
     "clocks_event_reasons.hw_thermal_slowdown", "clocks_event_reasons.hw_power_brake_slowdown",
 )  # fmt: skip
 REMAPPED = ("remapped_rows.uncorrectable", "remapped_rows.pending", "remapped_rows.failure")
-# What a field says that a GPU does not have.
-NOTHING = ("", "N/A", "[N/A]", "[Not Supported]", "Not Supported", "[Unknown Error]", "[GPU requires reset]")
+# What a field says that a GPU does not have. Errors, such as `[GPU is lost]`, stay in the answer.
+NOTHING = ("", "N/A", "[N/A]", "[Not Supported]", "Not Supported", "[Requested functionality has been deprecated]")
 UNKNOWN_FIELD = re.compile(r'Field "([^"]+)" is not a valid field')
 GPU_LINE = re.compile(r"GPU (\d+): .*\(UUID: (GPU-[0-9a-f-]+)\)")
 LINK_LINE = re.compile(r"\s*Link (\d+): (.+)")

@@ -28,7 +28,7 @@ WELL = {
 def states(**changed: Any) -> dict[str, Any]:
     """Two GPUs, the second of which has these fields; None: it does not have one."""
     second = {name: value for name, value in {**WELL, **changed}.items() if value is not None}
-    return {"GPU-1": {"index": "0", **WELL}, "GPU-2": {"index": "1", **second}}
+    return {"GPU-0": {"index": "0", **WELL}, "GPU-1": {"index": "1", **second}}
 
 
 def with_gpus(h2: dict[str, Any] | None = None, reading: Any = None) -> Fleet:
@@ -69,6 +69,8 @@ DEFECTS = (
     ({"persistence_mode": "Disabled"}, "gpu persistence", Status.WARN, "1 x Disabled, 1 x Enabled"),
     ({"power.limit": "500.00"}, "gpu power limit", Status.WARN, "1 x 500.00, 1 x 700.00"),
     ({"clocks.max.sm": "1755"}, "gpu clock limit", Status.WARN, "1 x 1755, 1 x 1980"),
+    ({"nvlinks": None}, "gpu nvlinks in use", Status.WARN, "1 x 0 links, 1 x 18 links"),
+    ({"nvlinks": {"active": 0, "inactive": 18}}, "gpu nvlinks in use", Status.WARN, "1 x 0 links, 1 x 18 links"),
     ({"vbios_version": "96.00.61"}, "version: gpu vbios", Status.WARN, "1 x 96.00.61, 1 x 96.00.74.00.01"),
 )  # fmt: skip
 
@@ -83,7 +85,45 @@ def test_a_defect_is_one_finding_of_its_host(changed: dict[str, Any], check: str
 def test_what_a_gpu_does_not_have_is_not_held_against_it() -> None:
     without: dict[str, Any] = dict.fromkeys(WELL)
     assert bad(fleet(h1={"facts.gpus": gpus(2), "gpu_states": states(**without)})) == []
-    assert bad(with_gpus({"nvlinks": {"active": 0, "inactive": 18}})) == [], "no bridge is plugged in"
+    without["nvlinks"] = {"active": 0, "inactive": 18}
+    assert bad(fleet(h1={"facts.gpus": gpus(2), "gpu_states": states(**without)})) == [], "no bridge is plugged in"
+
+
+OLD = {name: None for name in WELL if name.startswith(("clocks_event", "gpu_recovery", "fabric", "nvlinks"))}
+
+
+def test_what_no_gpu_of_a_host_has_is_no_pass() -> None:
+    second = states(**OLD)["GPU-1"]
+    rows = list(gpu_states(fleet(h1={"facts.gpus": gpus(2), "gpu_states": {"GPU-0": {**second, "index": "0"},
+                                                                           "GPU-1": second}})))  # fmt: skip
+    assert {row.check for row in rows} & {*RULES} == {"gpu memory errors", "gpu row remapping", "gpu pcie width"}
+    assert {row.status for row in rows} == {Status.OK}
+
+
+ERRORS = (
+    ("ecc.errors.uncorrected.volatile.total", "[GPU is lost]", "gpu memory errors"),
+    ("ecc.errors.uncorrected.volatile.total", "many", "gpu memory errors"),
+    ("remapped_rows.pending", "[Unknown Error]", "gpu row remapping"),
+    ("gpu_recovery_action", "[GPU requires reset]", "gpu recovery action"),
+    ("pcie.link.width.current", "[Unknown Error]", "gpu pcie width"),
+    ("clocks_event_reasons.hw_slowdown", "[Unknown Error]", "gpu slowdown"),
+    ("fabric.state", "[Unknown Error]", "gpu fabric"),
+    ("ecc.mode.current", "[GPU requires reset]", "gpu ecc mode"),
+)
+
+
+@pytest.mark.parametrize(("name", "error", "check"), ERRORS)
+def test_an_error_in_place_of_a_value_never_passes(name: str, error: str, check: str) -> None:
+    (found,) = [row for row in gpu_states(with_gpus({name: error})) if row.check == check and "h2" in row.where]
+    assert (found.status, found.broken, found.value) == (Status.UNCHECKED, True, f"GPU 1: {name} {error}")
+
+
+def test_a_gpu_of_which_nvidia_smi_tells_nothing_does_not_pass() -> None:
+    rows = [row for row in gpu_states(with_gpus(reading={"GPU-0": {"index": "0", **WELL}})) if "h2" in row.where]
+    assert {row.check for row in rows} >= {*RULES, "gpu ecc mode"}
+    assert {(row.status, row.value, row.broken) for row in rows} == {
+        (Status.UNCHECKED, "nvidia-smi tells nothing of GPU 1 (GPU-1)", True)
+    }
 
 
 def test_a_tool_that_hangs_never_passes() -> None:

@@ -55,6 +55,11 @@ def test_a_row_has_each_field_that_the_gpu_has() -> None:
     assert rows(f"{ONE}, [N/A], 5\n", ["mig.mode.current", "index"]) == {ONE: {"index": "5"}}
 
 
+@pytest.mark.parametrize("error", ["[GPU is lost]", "[Unknown Error]", "[GPU requires reset]"])
+def test_an_error_in_place_of_a_value_is_told(error: str) -> None:
+    assert rows(f"{ONE}, {error}, 5\n", ["gpu_recovery_action", "index"])[ONE]["gpu_recovery_action"] == error
+
+
 @pytest.mark.parametrize(
     "odd", ["", "No devices were found", f"{ONE}, 1, 2, 3", "Unable to determine the device handle"]
 )
