@@ -9,7 +9,7 @@ from ddp_play.bundle.summary import counted
 from ddp_play.checks.finding import Finding, Status
 from ddp_play.checks.fleet import BURN_IN, CheckedHost, Compared, Fleet, NotRun, compare, each, names, not_run, ok
 from ddp_play.checks.thresholds import thresholds
-from ddp_play.checks.torch_findings import torch_problem
+from ddp_play.checks.torch_findings import few_gpus, num_gpus, torch_problem
 from ddp_play.checks.torch_load import CPU_FIGURES
 
 if TYPE_CHECKING:
@@ -101,7 +101,12 @@ def _has(row: Mapping[str, Any], figure: str) -> bool:
 def _programs(host: CheckedHost, fleet: Fleet) -> Finding:
     """Rounds in which the program, or a part of it, failed."""
     row, total = _row(fleet, host), (fleet.burn_in or {})["rounds"]
+    if gone := _gone(row):
+        return gone
     failed = int(row["failed"])
+    used, wanted = max((number for number in row["gpus"] if number is not None), default=0), num_gpus(fleet, host)
+    if used < wanted and failed < total:
+        raise NotRun(few_gpus(used, wanted), broken=True)
     if not failed:
         return ok(counted(total, "round"))
     number, text = row["problems"][0]
@@ -111,6 +116,21 @@ def _programs(host: CheckedHost, fleet: Fleet) -> Finding:
         "", Status.WARN, f"failed in {_of(failed, total)}, first in round {number}: {text}",
         "so would a rank, some time", "look at the message, and at the kernel's log", limit="no round",
         source="the program of each round", look="journalctl -k -n 50",
+    )  # fmt: skip
+
+
+def _gone(row: Mapping[str, Any]) -> Finding | None:
+    """The first round in which the program had fewer GPUs than in another."""
+    used = [(number, at) for at, number in enumerate(row["gpus"], 1) if number is not None]
+    most = max(used, default=(0, 0))[0]
+    low = [(number, at) for number, at in used if number < most]
+    if not low:
+        return None
+    return Finding(
+        "", Status.FAIL, f"{low[0][0]} of {most} GPUs in round {low[0][1]}, fewer in {_of(len(low), len(used))}",
+        "ranks without a GPU fail", "reset the GPU or reboot; have it replaced if it vanishes again",
+        limit=f"{most} GPUs", source="the program of each round",
+        look="nvidia-smi -L; journalctl -k -g 'NVRM|Xid' -n 50",
     )  # fmt: skip
 
 

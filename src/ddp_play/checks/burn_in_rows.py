@@ -23,6 +23,7 @@ class HostRows:
     figures: dict[str, list[float | None]] = field(default_factory=lambda: {name: [] for name in FIELDS})
     counted: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in COUNTERS})
     failed: int = 0  # rounds with a problem, also where its text is not kept any more
+    gpus: list[int | None] = field(default_factory=list)  # that a round without a problem has used
     problems: list[list[Any]] = field(default_factory=list)  # round, text
     wrong: list[list[Any]] = field(default_factory=list)  # round, device, text
     digests: dict[str, dict[str, int]] = field(default_factory=dict)  # of repeats, by kind of device
@@ -44,6 +45,7 @@ class HostRows:
             f"{part['part']}: {part['problem']}" for part in parts if "problem" in part and part.get("part") in LOAD
         ]
         self._add_problems(number, texts)
+        self.gpus.append(None if texts else len(_devices(parts) - {"cpu"}))
         for part in parts:
             if "problem" not in part:
                 self._add_part(number, part)
@@ -85,6 +87,13 @@ class HostRows:
     def to_json(self) -> dict[str, Any]:
         """The rows."""
         return {
-            "figures": self.figures, "counted": self.counted, "failed": self.failed, "problems": self.problems,
-            "wrong": self.wrong, "digests": self.digests, "repeats": self.repeats, "cpus": self.cpus,
+            "figures": self.figures, "counted": self.counted, "failed": self.failed, "gpus": self.gpus,
+            "problems": self.problems, "wrong": self.wrong, "digests": self.digests, "repeats": self.repeats,
+            "cpus": self.cpus,
         }  # fmt: skip
+
+
+def _devices(parts: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Devices that have both multiplied and repeated."""
+    used = [{str(part.get("device")) for part in parts if part.get("part") == name} for name in LOAD]
+    return used[0] & used[1]

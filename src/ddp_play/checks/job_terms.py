@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ddp_play.checks.peer_addresses import PeerNetwork
 from ddp_play.planning.job_values import PORT_RANGE
+from ddp_play.planning.numa import VISIBLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,6 +30,7 @@ class JobTerms:
     may_use_rdma: bool = True  # where there are devices: then memory must be locked
     image: str = ""  # of the containers
     uses_gpus: bool = False
+    chooses_gpus: bool = False  # its environment leaves some out
 
     def to_json(self) -> dict[str, Any]:
         """For another process."""
@@ -49,6 +51,7 @@ def terms_of(job: Job, plan: Plan) -> JobTerms:
         network, plan.port_range, in_containers, own_shm=in_containers and bool(job.shm_size),
         least_files=LEAST_FILES, may_use_rdma=plan.fabric == "ib",
         image=plan.image, uses_gpus=any(host.gpus for host in plan.hosts),
+        chooses_gpus=VISIBLE in job.env,
     )  # fmt: skip
 
 

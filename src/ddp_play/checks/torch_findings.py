@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ddp_play.checks.container_checks import torch_in
 from ddp_play.checks.finding import Finding, Status
-from ddp_play.checks.fleet import CheckedHost, Fleet, NotRun, attempt, each, names, not_run, ok
+from ddp_play.checks.fleet import ANY_JOB, CheckedHost, Fleet, NotRun, attempt, each, names, not_run, ok
 from ddp_play.checks.group_search import Blamed
 from ddp_play.checks.relative_rule import LEAST_TO_COMPARE, too_low
 from ddp_play.checks.torch_load import best
@@ -64,7 +64,26 @@ def _parts(fleet: Fleet, host: str) -> list[Mapping[str, Any]]:
     problems = [str(row["problem"]) for row in parts if "problem" in row]
     if problems or not parts:
         raise NotRun((problems or [str(answer.get("problem", "it printed nothing"))])[0][:300], broken=True)
+    wanted = num_gpus(fleet, next(row for row in fleet.hosts if row.name == host))
+    if (seen := sum(part["device"] != "cpu" for part in parts)) < wanted:
+        raise NotRun(str(answer.get("problem") or few_gpus(seen, wanted))[:300], broken=True)
     return parts
+
+
+def num_gpus(fleet: Fleet, host: CheckedHost) -> int:
+    """GPUs of a host that the load must use: none where the job uses none, and of divided ones nobody knows."""
+    if fleet.terms != ANY_JOB and (not fleet.terms.uses_gpus or fleet.terms.chooses_gpus):
+        return 0
+    found = attempt("", host, lambda host: dict(host.read("gpu_states")))
+    states = {} if isinstance(found, Finding) else found
+    if any(row.get("mig.mode.current") == "Enabled" for row in states.values()):
+        return 0
+    return len(host.known.gpus)
+
+
+def few_gpus(seen: int, wanted: int) -> str:
+    """What is said of a host whose torch leaves GPUs out."""
+    return f"torch has used {seen} of the host's {wanted} GPUs: nvidia-smi; python -m torch.utils.collect_env"
 
 
 def _parts_or_none(fleet: Fleet, host: str) -> list[Mapping[str, Any]]:

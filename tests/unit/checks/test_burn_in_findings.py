@@ -13,6 +13,7 @@ from ddp_play.checks.finding import Finding, Status, exit_code
 from ddp_play.checks.fleet import BURN_IN, Fleet
 from ddp_play.checks.quarantine import Circumstances, Stays, why_it_stays
 from ddp_play.planning.host_facts import Quarantine
+from tests.unit.build import gpus
 from tests.unit.checks import test_burn_in
 from tests.unit.checks.fleets import ASKED, fleet
 
@@ -27,7 +28,7 @@ def host_row(**changed: Any) -> dict[str, Any]:
     row = {
         "figures": {**figures, **changed.pop("figures", {})},
         "counted": {name: [0.0] * TOTAL for name in ("times_held_back", "times_too_hot", "stolen_s")},
-        "failed": len(changed.get("problems", ())), "problems": [], "wrong": [],
+        "failed": len(changed.get("problems", ())), "gpus": [0] * TOTAL, "problems": [], "wrong": [],
         "digests": {"EPYC, AVX2": {"ab": 900}}, "repeats": 900, "cpus": 4,
     }  # fmt: skip
     return {**row, **changed}
@@ -88,6 +89,24 @@ def test_a_defect_is_one_finding_of_its_host(changed: dict[str, Any], check: str
     assert (row.check, row.status, row.where) == (check, status, ("h2",))
     assert row.value.startswith(value)
     assert all((row.why, row.command, row.limit, row.source, row.look))
+
+
+def test_a_host_of_which_a_gpu_vanishes_fails() -> None:
+    used = [8, 8, None, 8, 7, 7, 7, 7, 7]
+    (row,) = bad(burned(h2={"gpus": used, "problems": [[3, "multiply: CUDA error"]]}))
+    assert (row.check, row.status, row.where) == ("programs over time", Status.FAIL, ("h2",))
+    assert row.value == "7 of 8 GPUs in round 5, fewer in 5 of 8 rounds"
+    assert all((row.why, row.command, row.limit, row.source, row.look))
+
+
+def test_a_host_on_which_torch_never_sees_a_gpu_is_not_run() -> None:
+    checked = burned(h1={"gpus": [2] * TOTAL}, h2={"gpus": [1] * TOTAL}, h3={"gpus": [0] * TOTAL})
+    hosts = tuple(replace(host, facts=replace(host.known, gpus=gpus(2))) for host in checked.hosts)
+    rows = {row.where: row for row in bad(replace(checked, hosts=hosts))}
+    assert {(name, row.status, row.broken) for (name,), row in rows.items()} == {
+        (name, Status.UNCHECKED, True) for name in ("h2", "h3")
+    }
+    assert rows["h3",].value.startswith("torch has used 0 of the host's 2 GPUs")
 
 
 def test_hosts_with_other_parts_are_not_compared() -> None:

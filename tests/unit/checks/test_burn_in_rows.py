@@ -11,6 +11,15 @@ from ddp_play.checks.burn_in_rows import MOST_ODD, MOST_PROBLEMS, HostRows
 REPEAT = {"part": "repeat", "device": "cpu", "kind": "EPYC", "calls": 100, "wrong": 0, "digest": "ab", "next": 100,
           "cpus": 4, "odd": []}  # fmt: skip
 
+MULTIPLY = {
+    "part": "multiply",
+    "device": "cpu",
+    "gflops": 80.0,
+    "gflops_per_cpu": 80.0,
+    "cpu_share": 0.9,
+    "right": True,
+}
+
 
 def answer(*parts: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"parts": list(parts), **more}
@@ -49,6 +58,16 @@ def test_bits_that_change_in_one_round_and_stay_are_wrong() -> None:
     assert rows.wrong == [[7, "cpu", "other bits than this host had before"]]
     rows.add(9, answer({**REPEAT, "kind": "H100", "digest": "cc"}))
     assert len(rows.wrong) == 1, "another kind of device has other bits"
+
+
+def test_gpus_are_those_that_have_multiplied_and_repeated_in_a_round_without_a_problem() -> None:
+    rows = HostRows()
+    gpus = [{**part, "device": f"cuda:{at}"} for at in range(2) for part in (MULTIPLY, REPEAT)]
+    rows.add(0, answer(*gpus))
+    rows.add(1, answer(*gpus[:3]))
+    rows.add(2, answer(*gpus, problem="it did not end"))
+    rows.add(3, answer({**MULTIPLY, "device": "cpu"}, REPEAT))
+    assert rows.gpus == [2, 1, None, 0]
 
 
 def test_a_wrong_product_is_wrong_and_a_part_that_failed_is_a_problem() -> None:

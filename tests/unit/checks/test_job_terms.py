@@ -32,6 +32,11 @@ def test_the_terms_of_a_plan_are_its_network_its_ports_and_the_limits_of_its_ran
     assert (processes.in_containers, processes.own_shm) == (False, False)
 
 
+def test_a_job_may_choose_among_the_gpus_by_its_environment() -> None:
+    assert terms_of(job(env={"CUDA_VISIBLE_DEVICES": "0"}), plan(*HOSTS)).chooses_gpus
+    assert not terms_of(job(), plan(*HOSTS)).chooses_gpus
+
+
 @pytest.mark.parametrize("terms", [ANY_JOB, terms_of(job(**DOCKER), plan(*HOSTS, **DOCKER))])
 def test_terms_are_the_same_in_another_process(terms: JobTerms) -> None:
     assert terms_from_json(json.loads(json.dumps(terms.to_json()))) == terms

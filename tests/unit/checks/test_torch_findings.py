@@ -12,6 +12,7 @@ from ddp_play.checks.finding import Finding, Status
 from ddp_play.checks.fleet import FULL, Fleet
 from ddp_play.checks.job_terms import JobTerms
 from ddp_play.checks.torch_findings import collectives, load
+from tests.unit.build import gpus
 from tests.unit.checks.fleets import ASKED, fleet
 
 HOSTS = ("h1", "h2", "h3")
@@ -155,3 +156,37 @@ def test_an_end_of_the_time_is_not_run() -> None:
 def test_the_full_level_has_these_findings() -> None:
     checks = {row.check for row in judge(loaded(), FULL, ASKED)}
     assert {"speed under load", "time on processors", "results under load", "collectives"} <= checks
+
+
+def on_gpus(num_gpus: int, terms: JobTerms | None = None, mig: str = "Disabled", /, **answers: Any) -> Fleet:
+    """Three hosts with so many GPUs, on which the load has run but for these answers."""
+    rows = {f"GPU-{at}": {"index": str(at), "mig.mode.current": mig} for at in range(num_gpus)}
+    made = loaded(**{name: [answer(*(gpu(at) for at in range(num_gpus)))] for name in HOSTS} | answers)
+    hosts = tuple(
+        replace(host, facts=replace(host.known, gpus=gpus(num_gpus)),
+                readings={**host.readings, "gpu_states": {"value": rows}}) for host in made.hosts
+    )  # fmt: skip
+    return replace(made, hosts=hosts, terms=terms or made.terms)
+
+
+def test_a_host_on_which_torch_leaves_gpus_out_never_passes() -> None:
+    assert bad(on_gpus(4)) == []
+    for few, seen in (([answer(*(gpu(at) for at in range(3)))], 3), ([answer(cpu())], 0)):
+        rows = [row for row in bad(on_gpus(4, h2=few)) if row.where == ("h2",)]
+        assert {row.check for row in rows} == {"results under load", "speed under load", "gpus under load"}
+        assert {(row.status, row.broken) for row in rows} == {(Status.UNCHECKED, True)}
+        assert {row.value.split(":")[0] for row in rows} == {f"torch has used {seen} of the host's 4 GPUs"}
+    ended = [answer(gpu(0), problem="no end within 12 s")]
+    assert {row.value for row in bad(on_gpus(4, h2=ended))} == {"no end within 12 s"}
+    none = [answer(cpu())]
+    rows = bad(on_gpus(4, h1=none, h2=none, h3=none))
+    assert {row.where for row in rows} == {(name,) for name in HOSTS}
+
+
+def test_gpus_that_a_job_leaves_out_and_divided_ones_are_not_counted() -> None:
+    one = {name: [answer(gpu(0))] for name in HOSTS}
+    none = {name: [answer(cpu())] for name in HOSTS}
+    assert bad(on_gpus(4, JobTerms(least_files=512, uses_gpus=True), **one)) != []
+    assert bad(on_gpus(4, JobTerms(least_files=512, uses_gpus=True, chooses_gpus=True), **one)) == []
+    assert bad(on_gpus(4, JobTerms(least_files=512), **none)) == []
+    assert bad(on_gpus(4, None, "Enabled", **one)) == []
