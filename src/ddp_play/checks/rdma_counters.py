@@ -33,13 +33,16 @@ def _counted(host: CheckedHost, seconds: float) -> Finding:
     if "counters" not in host.counters or seconds <= 0:
         raise NotRun(host.lost or host.late or "they were not read again", broken=True)
     before, after = host.read("counters"), host.counted("counters")
-    ports = [port for port in sorted(after) if " port " in port]
-    hard, soft = [], []
-    for port in ports:
+    ports = [port for port in sorted({*before, *after}) if " port " in port]
+    hard, soft = [f"{port} is gone" for port in ports if port not in after], []
+    for port in (port for port in ports if port in after):
         rises = _rises(before.get(port, {}), after[port])
         hard += [f"{port}: {name} {rises[name]} more" for name in NEVER if rises.get(name, 0) > 0]
         rates = {name: rises.get(name, 0) / seconds for name in RATES}
         soft += [f"{port}: {name} {rate:.3g} a second" for name, rate in rates.items() if rate > RATES[name]]
+    fell = [f"{port}: {name}" for port in ports for name in _fell(before.get(port, {}), after.get(port, {}))]
+    if fell and not hard:
+        raise NotRun(f"counters were reset meanwhile: {', '.join(fell[:4])}", broken=True)
     if not hard and not soft:
         return ok(f"no error that counts in {seconds:.0f} s")
     return Finding(
@@ -53,6 +56,11 @@ def _counted(host: CheckedHost, seconds: float) -> Finding:
 def _rises(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
     """By counter how much it rose; a counter that is not there was zero."""
     return {name: int(value) - int(before.get(name, 0)) for name, value in after.items()}
+
+
+def _fell(before: Mapping[str, int], after: Mapping[str, int]) -> list[str]:
+    """Counters with a limit that are less than before, so that nobody knows how much they rose."""
+    return [name for name in (*NEVER, *RATES) if int(before.get(name, 0)) > int(after.get(name, 0))]
 
 
 def _limits() -> str:

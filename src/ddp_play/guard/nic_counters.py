@@ -19,17 +19,20 @@ MOST_FILES = 4000  # of a host with many ports
 
 
 def counters(root: str = "") -> Dict[str, Dict[str, int]]:
-    """By interface or RDMA port, each counter that is not zero."""
+    """By interface or RDMA port, each counter that is not zero; an RDMA port without one has a row all the same."""
     found: Dict[str, Dict[str, int]] = {}
     paths = glob.glob(root + "/sys/class/net/*/statistics/*")
     paths += glob.glob(root + "/sys/class/infiniband/*/ports/*/counters/*")
     paths += glob.glob(root + "/sys/class/infiniband/*/ports/*/hw_counters/*")
     for path in sorted(paths)[:MOST_FILES]:
         value = text(path)
-        if value.isdigit() and value != "0":
-            words = path[len(root) :].split("/")
-            port = words[4] if words[3] == "net" else "%s port %s" % (words[4], words[6])
-            found.setdefault(port, {})[words[-1]] = int(value)
+        words = path[len(root) :].split("/")
+        is_rdma = words[3] == "infiniband"
+        port = "%s port %s" % (words[4], words[6]) if is_rdma else words[4]
+        if value.isdigit() and (is_rdma or value != "0"):
+            found.setdefault(port, {})
+            if value != "0":
+                found[port][words[-1]] = int(value)
     return found
 
 

@@ -18,11 +18,13 @@ RDMA = ib_host("x", 1).rdma
 BEFORE = {PORT: {"symbol_error": 5, "port_xmit_data": 100}, "eth0": {"rx_errors": 3}}
 
 
-def with_rdma(seconds: float = 10.0, **h2: int) -> Fleet:
-    """Two hosts with RDMA; `h2`: counters of its port after the measurements."""
+def with_rdma(seconds: float = 10.0, is_gone: bool = False, /, **h2: int) -> Fleet:
+    """Two hosts with RDMA; `h2`: counters of its port after the measurements, if it is not gone."""
     own = {"facts.rdma": RDMA, "counters": BEFORE}
     made = fleet(h1=own, h2=own)
-    ports = {PORT: {"symbol_error": 5, "port_xmit_data": 9000, **h2}, "eth0": {"rx_errors": 999}}
+    ports: dict[str, dict[str, int]] = {"eth0": {"rx_errors": 999}}
+    if not is_gone:
+        ports[PORT] = {"symbol_error": 5, "port_xmit_data": 9000, **h2}
     after = {"h1": {**BEFORE, PORT: {**BEFORE[PORT], "port_xmit_data": 9000}}, "h2": ports}
     hosts = tuple(
         replace(host, counters={"counters": {"value": after[host.name]}}) if host.name in after else host
@@ -67,3 +69,16 @@ def test_counters_that_were_not_read_again_never_pass() -> None:
     hosts: tuple[Any, ...] = tuple(replace(host, counters={}) for host in once.hosts)
     rows = found(replace(once, hosts=hosts, counted_s=0.0))
     assert {(row.status, row.broken) for row in rows} == {(Status.UNCHECKED, True)}
+
+
+def test_a_port_that_is_gone_fails() -> None:
+    (row,) = [row for row in found(with_rdma(10.0, True)) if row.status is not Status.OK]
+    assert (row.status, row.where, row.value) == (Status.FAIL, ("h2",), "mlx5_0 port 1 is gone")
+
+
+def test_counters_that_were_reset_meanwhile_never_pass() -> None:
+    (row,) = [row for row in found(with_rdma(symbol_error=0)) if row.status is not Status.OK]
+    assert (row.status, row.where, row.broken) == (Status.UNCHECKED, ("h2",), True)
+    assert row.value == "counters were reset meanwhile: mlx5_0 port 1: symbol_error"
+    (row,) = [row for row in found(with_rdma(symbol_error=0, link_downed=1)) if row.status is not Status.OK]
+    assert row.status is Status.FAIL, "what rose from zero is certain"

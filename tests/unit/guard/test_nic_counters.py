@@ -22,7 +22,10 @@ def test_counters_that_are_not_zero(tmp_path: Path) -> None:
     put(tmp_path, "sys/class/net/eth0/statistics/tx_errors", "0\n")
     put(tmp_path, "sys/class/infiniband/mlx5_0/ports/1/counters/symbol_error", "7\n")
     put(tmp_path, "sys/class/infiniband/mlx5_0/ports/1/hw_counters/roce_slow_restart", "no number\n")
-    assert module.counters(str(tmp_path)) == {"eth0": {"rx_crc_errors": 3}, "mlx5_0 port 1": {"symbol_error": 7}}
+    put(tmp_path, "sys/class/infiniband/mlx5_1/ports/1/counters/symbol_error", "0\n")
+    assert module.counters(str(tmp_path)) == {
+        "eth0": {"rx_crc_errors": 3}, "mlx5_0 port 1": {"symbol_error": 7}, "mlx5_1 port 1": {},
+    }  # fmt: skip
     assert module.counters(str(tmp_path / "none")) == {}
 
 
