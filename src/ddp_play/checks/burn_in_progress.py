@@ -29,15 +29,20 @@ def keep(directory: Path, document: Mapping[str, Any], text: str) -> None:
 def keep_round_of(
     directory: str, so_far: Callable[[], dict[str, Any]], burn_in: Mapping[str, Any], found: Mapping[str, Any]
 ) -> None:
-    """Keep what a check has after a round, where there is a directory for it. `so_far`: all but the burn-in."""
-    if directory:
+    """Keep what a check has after a round, where there is a directory for it. `so_far`: all but the burn-in.
+
+    The burn-in goes on where the disk is full: what is kept is for the case that it does not come to its end.
+    """
+    if not directory:
+        return
+    with contextlib.suppress(OSError):
         keep(Path(directory), {**so_far(), "burn_in": burn_in, "late": ""}, line(burn_in, found))
 
 
-def kept(directory: Path) -> dict[str, Any]:
-    """The document of a check that was interrupted; empty if no round had ended."""
+def kept(directory: Path, ended: str = INTERRUPTED) -> dict[str, Any]:
+    """The document of a check that did not come to its end; empty if no round had ended. `ended`: why."""
     document = read_json(directory / PARTIAL)
-    return {**document, "burn_in": {**document["burn_in"], "ended": INTERRUPTED}} if document else {}
+    return {**document, "burn_in": {**document["burn_in"], "ended": ended}} if document else {}
 
 
 def line(document: Mapping[str, Any], found: Mapping[str, Any]) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.metric_series import is_number
+from ddp_play.checks.fleet import NOT_OURS, ODD
 from ddp_play.checks.torch_load import FIELDS, best
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 MOST_ODD, MOST_PROBLEMS = 32, 20
 LOAD = ("multiply", "repeat")  # parts without which a round has failed
@@ -32,32 +34,36 @@ class HostRows:
     next: int = 0
 
     def add(self, number: int, answer: Mapping[str, Any]) -> None:
-        """Take what the host's program printed in a round."""
-        for name, values in self.figures.items():
-            value = best([answer], name)
-            values.append(None if value is None else round(value, 4))
-        before, after = answer.get("before") or {}, answer.get("after") or {}
-        for name, rises in self.counted.items():
-            rises.append(round(float(after.get(name, 0.0)) - float(before.get(name, 0.0)), 3))
-        parts = answer["parts"]
+        """Take what the host's program printed in a round. What has another form is a problem of this round."""
         texts = [str(answer["problem"])] if answer.get("problem") else []
-        texts += [
-            f"{part['part']}: {part['problem']}" for part in parts if "problem" in part and part.get("part") in LOAD
-        ]
+        figures: dict[str, float | None] = {}
+        rises: dict[str, float] = {}
+        with _odd_is_told(texts):
+            figures = {name: best([answer], name) for name in self.figures}
+        with _odd_is_told(texts):
+            before, after = answer.get("before") or {}, answer.get("after") or {}
+            rises = {name: float(after.get(name, 0.0)) - float(before.get(name, 0.0)) for name in self.counted}
+        for name, values in self.figures.items():
+            value = figures.get(name)
+            values.append(None if value is None else round(value, 4))
+        for name, counted in self.counted.items():
+            counted.append(round(rises.get(name, 0.0), 3))
+        for part in answer["parts"]:
+            with _odd_is_told(texts):
+                self._add_part(number, part, texts)
+        self.gpus.append(None if texts else len(_devices(answer["parts"]) - {"cpu"}))
         self._add_problems(number, texts)
-        self.gpus.append(None if texts else len(_devices(parts) - {"cpu"}))
-        for part in parts:
-            if "problem" not in part:
-                self._add_part(number, part)
 
     def _add_problems(self, number: int, texts: Sequence[str]) -> None:
         self.failed += bool(texts)
         kept = texts[: MOST_PROBLEMS - len(self.problems)]
         self.problems += [[number + 1, text[:300]] for text in kept]
 
-    def _add_part(self, number: int, part: Mapping[str, Any]) -> None:
+    def _add_part(self, number: int, part: Mapping[str, Any], texts: list[str]) -> None:
         kind = part.get("part")
-        if kind == "multiply" and part.get("right") is False:
+        if "problem" in part:
+            texts += [f"{kind}: {part['problem']}"] if kind in LOAD else []
+        elif kind == "multiply" and part.get("right") is False:
             self._add_wrong(number, part, "a product of constant matrices is wrong")
         elif kind == "repeat":
             self._add_repeat(number, part)
@@ -91,6 +97,15 @@ class HostRows:
             "problems": self.problems, "wrong": self.wrong, "digests": self.digests, "repeats": self.repeats,
             "cpus": self.cpus,
         }  # fmt: skip
+
+
+@contextlib.contextmanager
+def _odd_is_told(texts: list[str]) -> Iterator[None]:
+    """One odd answer must not end a check of hours."""
+    try:
+        yield
+    except (*ODD, OverflowError) as error:
+        texts.append(f"{NOT_OURS} ({type(error).__name__}: {error})")
 
 
 def _devices(parts: Sequence[Mapping[str, Any]]) -> set[str]:

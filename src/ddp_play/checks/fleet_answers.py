@@ -33,7 +33,7 @@ def ask_fleet(
 ) -> Fleet:
     """What all hosts answered to what is asked. Raises what Ansible says if it could not read the inventory.
 
-    `say` gets a line for each round of a burn-in. What one that was interrupted has found so far counts.
+    `say` gets a line for each round of a burn-in. What one that did not come to its end has found so far counts.
     """
     found: dict[str, Any] = {}
 
@@ -55,8 +55,11 @@ def ask_fleet(
         if outcome.status is PlaybookStatus.CANCELED:
             end_workers(Path(scratch, "ansible"))  # the one that asks the hosts would go on
             found = found or burn_in_progress.kept(Path(scratch))
+        error = outcome.error(remedy=PING)
+        if not found and error is not None:
+            found = burn_in_progress.kept(Path(scratch), f"the check failed ({error.message[:300]})")
     if not found:
-        raise outcome.error(remedy=PING) or InternalError(
+        raise error or InternalError(
             "the hosts were not asked", hint="ansible-inventory --list shows the hosts of the inventory"
         )
     return dataclasses.replace(fleet_from_json(found), terms=scope.terms)

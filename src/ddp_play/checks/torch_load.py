@@ -208,8 +208,16 @@ def _value(answer: Mapping[str, Any] | None, lost: str | None) -> dict[str, Any]
     if not isinstance(value, dict) or not isinstance(value.get("parts"), list):
         return {"parts": [], "problem": str(row.get("problem", "no answer"))[:400]}
     parts = [_checked(part) for part in value["parts"] if isinstance(part, dict)]
-    kept = {name: value[name] for name in ("before", "after", "seconds", "problem") if name in value}
+    kept: dict[str, Any] = {name: _numbers(value[name]) for name in ("before", "after") if name in value}
+    kept |= {"seconds": value["seconds"]} if is_number(value.get("seconds")) else {}
+    kept |= {"problem": str(value["problem"])[:400]} if value.get("problem") else {}
     return {**kept, "parts": parts[:MOST_PARTS]}
+
+
+def _numbers(counters: object) -> dict[str, float]:
+    """Counters of an answer, as far as they are numbers."""
+    rows = counters if isinstance(counters, dict) else {}
+    return {str(name): value for name, value in rows.items() if is_number(value)}
 
 
 def _checked(part: dict[str, Any]) -> dict[str, Any]:
@@ -220,9 +228,10 @@ def _checked(part: dict[str, Any]) -> dict[str, Any]:
     is_ours = all(is_number(part.get(name)) for name in wanted) and all(
         isinstance(row, dict) and all(is_number(row.get(name)) for name in SIZE_NUMBERS) for row in rows
     )
-    if "problem" in part or is_ours:
+    if is_ours and "problem" not in part:
         return part
-    return {"part": str(part.get("part"))[:20], "problem": "the answer is not what ddp-play's program sends"}
+    problem = part.get("problem", "the answer is not what ddp-play's program sends")
+    return {"part": str(part.get("part"))[:20], "problem": str(problem)[:400]}
 
 
 def _has(answer: Mapping[str, Any], name: str) -> bool:

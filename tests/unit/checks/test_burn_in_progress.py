@@ -36,6 +36,7 @@ def test_what_was_found_before_an_interruption(tmp_path: Path) -> None:
     keep(tmp_path, {"hosts": {"h1": {}}, "burn_in": document(rounds=2)}, "round 2")
     found = kept(tmp_path)
     assert (found["burn_in"]["rounds"], found["burn_in"]["ended"]) == (2, "interrupted")
+    assert kept(tmp_path, "the check failed")["burn_in"]["ended"] == "the check failed"
 
 
 def test_a_round_is_kept_with_all_that_was_found_before_it(tmp_path: Path) -> None:
@@ -44,6 +45,13 @@ def test_a_round_is_kept_with_all_that_was_found_before_it(tmp_path: Path) -> No
     assert (found["hosts"], found["late"], found["burn_in"]["rounds"]) == ({"h1": {}}, "", 1)
     assert (tmp_path / "rounds.txt").read_text().startswith("burn-in 0m09s, round 1: ")
     keep_round_of("", dict, document(), {"round": 1, "took_s": 9})
+
+
+def test_a_disk_that_takes_nothing_does_not_end_the_burn_in(tmp_path: Path) -> None:
+    taken = tmp_path / "taken"
+    taken.write_text("a file, below which nothing can be written")
+    keep_round_of(str(taken), dict, document(), {"round": 1, "took_s": 9})
+    assert list(tmp_path.iterdir()) == [taken]
 
 
 def test_rounds_are_said_while_it_runs_and_the_last_one_at_the_end(tmp_path: Path) -> None:

@@ -95,3 +95,28 @@ def test_what_a_host_sends_is_kept_within_limits() -> None:
     assert len(rows.wrong) == MOST_ODD
     assert len(rows.digests["EPYC"]) == MOST_ODD
     assert max(len(str(row)) for row in (*rows.problems, *rows.wrong)) < 400
+
+
+ODD_ANSWERS: tuple[dict[str, Any], ...] = (
+    answer(MULTIPLY, REPEAT, before=7),
+    answer(MULTIPLY, REPEAT, after={"stolen_s": "many"}),
+    answer({**MULTIPLY, "gflops_per_cpu": "fast"}, REPEAT),
+    answer(MULTIPLY, {**REPEAT, "wrong": 1, "odd": 5}),
+    answer(MULTIPLY, {**REPEAT, "cpus": "all"}),
+    answer(MULTIPLY, {**REPEAT, "cpus": float("inf")}),
+)
+
+
+@pytest.mark.parametrize("odd", ODD_ANSWERS)
+def test_one_odd_answer_is_a_problem_of_its_round_and_the_others_stay(odd: dict[str, Any]) -> None:
+    rows = HostRows()
+    for number, given in enumerate((answer(MULTIPLY, REPEAT), odd, answer(MULTIPLY, REPEAT))):
+        rows.add(number, given)
+    found = rows.to_json()
+    lengths = {len(row) for name in ("figures", "counted") for row in found[name].values()}
+    assert lengths == {3} == {len(found["gpus"])}
+    ((number, text),) = found["problems"]
+    assert number == 2
+    assert text.startswith("the answer is not what ddp-play's program sends (")
+    assert (found["failed"], found["gpus"]) == (1, [0, None, 0])
+    assert found["figures"]["speed of processors"][::2] == [80.0, 80.0]

@@ -241,3 +241,22 @@ def test_an_answer_that_is_no_answer_is_a_problem(value: Any) -> None:
     found = measured(Mute())
     assert found["hosts"]["h4"][0]["problem"]
     assert found["blamed"] == "nobody"
+
+
+ODD_VALUES: tuple[dict[str, Any], ...] = (
+    {"parts": [{**multiplied(), "problem": "CUDA error", "gflops_per_cpu": "fast"}]},
+    {"parts": [multiplied(), {"part": "group", "problem": 5, "sizes": 7}]},
+    {"parts": [multiplied()], "before": 7, "after": {"stolen_s": "many"}, "seconds": [], "problem": {}},
+)
+
+
+@pytest.mark.parametrize("value", ODD_VALUES)
+def test_what_is_odd_beside_a_problem_ends_no_check(value: dict[str, Any]) -> None:
+    class Odd(Talk):
+        def _value(self, name: str, order: dict[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+            return value if name == "h3" else super()._value(name, order, fields)
+
+    kept = measured(Odd())["hosts"]["h3"][0]
+    assert all(not isinstance(part.get("gflops_per_cpu"), str) for part in kept["parts"])
+    assert set(kept) - {"parts", "before", "after"} == set()
+    assert kept.get("before", {}) == kept.get("after", {}) == {}
