@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 from . import (
     diagnostic_outputs,
     gpu_states,
+    gpus,
     kernel_log_reading,
     leases,
     machine_readings,
@@ -167,7 +168,7 @@ def readings(order: Header) -> Dict[str, Reading]:
         "default_routes": (network_readings.default_routes, FILES_S),
         "listeners": (lambda: network_readings.listeners(first, last), FILES_S),
         "kernel_log": (kernel_log_reading.read, TOOL_S),
-        "gpu_states": (gpu_states.states, TOOL_S),
+        "gpu_states": (gpu_states.states, gpus.SMI_S),
         "space_state": (lambda: {**storage_readings.space(state), "path": state}, DIRECTORY_S),
         "space_tmp": (lambda: {**storage_readings.space("/tmp"), "path": "/tmp"}, DIRECTORY_S),
         "space_shm": (lambda: {**storage_readings.space("/dev/shm"), "path": "/dev/shm"}, DIRECTORY_S),

@@ -6,7 +6,8 @@ Names of fields: `nvidia-smi --help-query-gpu`. One that this driver does not kn
 from __future__ import annotations
 
 import re
-from typing import Any, Callable, Dict, List
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Callable, Dict, List, Set
 
 from . import gpus, programs
 from .bounded_reading import NotReadableHere
@@ -21,6 +22,7 @@ REMAPPED = ("remapped_rows.uncorrectable", "remapped_rows.pending", "remapped_ro
 # What a field says that a GPU does not have. Errors, such as `[GPU is lost]`, stay in the answer.
 NOTHING = ("", "N/A", "[N/A]", "[Not Supported]", "Not Supported", "[Requested functionality has been deprecated]")
 UNKNOWN_FIELD = re.compile(r'Field "([^"]+)" is not a valid field')
+LISTED = re.compile(r'"([a-z0-9_.]+)"')
 GPU_LINE = re.compile(r"GPU (\d+): .*\(UUID: (GPU-[0-9a-f-]+)\)")
 LINK_LINE = re.compile(r"\s*Link (\d+): (.+)")
 
@@ -31,17 +33,22 @@ def states(smi: Smi = gpus.smi) -> Dict[str, Dict[str, Any]]:
     """By GPU id, `index` and the fields that it has; `nvlinks`: numbers of active and inactive links."""
     if not programs.which("nvidia-smi"):
         raise NotReadableHere("no nvidia-smi")
-    found = query(smi, "--query-gpu=", ("index", *FIELDS), "uuid")
-    for uuid, row in query(smi, "--query-remapped-rows=", REMAPPED, "gpu_uuid").items():
+    # Without persistence mode, each process waits until the driver has initialized all GPUs: not one after the other.
+    with ThreadPoolExecutor(3) as pool:
+        own = pool.submit(query, smi, "--query-gpu=", ("index", *FIELDS), "uuid")
+        remapped = pool.submit(query, smi, "--query-remapped-rows=", REMAPPED, "gpu_uuid")
+        status = pool.submit(_optional, smi, ["nvlink", "--status"])
+    found = own.result()
+    for uuid, row in remapped.result().items():
         found.setdefault(uuid, {}).update(row)
-    for uuid, links in nvlinks(_optional(smi, ["nvlink", "--status"])).items():
+    for uuid, links in nvlinks(status.result()).items():
         found.setdefault(uuid, {})["nvlinks"] = links
     return found
 
 
 def query(smi: Smi, option: str, fields: "tuple[str, ...]", identity: str) -> Dict[str, Dict[str, Any]]:
     """By id of the GPU, the fields of a query that its driver knows. Empty if the driver knows no such query."""
-    wanted = list(fields)
+    wanted, listed = list(fields), None
     while wanted:
         try:
             (output,) = smi([option + ",".join([identity, *wanted]), "--format=csv,noheader,nounits"])
@@ -50,9 +57,17 @@ def query(smi: Smi, option: str, fields: "tuple[str, ...]", identity: str) -> Di
             if unknown is None or unknown.group(1) not in wanted:
                 raise
             wanted.remove(unknown.group(1))
+            # only the first unknown field is named: ask once for all that there are
+            listed = _listed(smi, option) if listed is None else listed
+            wanted = [name for name in wanted if not listed or name in listed]
             continue
         return rows(output, wanted)
     return {}
+
+
+def _listed(smi: Smi, option: str) -> Set[str]:
+    """Fields that the driver's help lists for a query; empty where it has no such list."""
+    return set(LISTED.findall(_optional(smi, ["--help-" + option.strip("-=")])))
 
 
 def rows(output: str, fields: List[str]) -> Dict[str, Dict[str, Any]]:

@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from ddp_play.checks.check_exchange import READ_S
+from ddp_play.guard import gpus
+from ddp_play.guard.check_orders import readings
 from tests.unit.guard.host_program import Line
 
 HERE = "127.0.0.1"
@@ -39,6 +42,11 @@ def test_two_hosts_read_and_reach_each_other(tmp_path: Path) -> None:
         for name, one in (("h1", line), ("h2", peer)):
             assert body(one, "check_end", token=tokens[name])["token"]["value"] == ""
     assert list(shared.iterdir()) == []
+
+
+def test_gpus_without_persistence_mode_have_the_time_that_nvidia_smi_has() -> None:
+    _, limit_s = readings({"port_range": [1, 2]})["gpu_states"]
+    assert gpus.SMI_S <= limit_s < READ_S, "the answer with all readings comes later"
 
 
 def test_an_order_may_name_the_readings_that_it_wants(tmp_path: Path) -> None:

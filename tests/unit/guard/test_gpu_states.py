@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ddp_play.guard.bounded_reading import NotReadableHere
-from ddp_play.guard.gpu_states import FIELDS, nvlinks, query, rows, states
+from ddp_play.guard.gpu_states import FIELDS, REMAPPED, nvlinks, query, rows, states
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,8 +31,8 @@ GPU 1: NVIDIA H100 80GB HBM3 (UUID: {TWO})
 class Smi:
     """nvidia-smi of a driver that does not know some fields; `asked`: the arguments of each call."""
 
-    def __init__(self, unknown: tuple[str, ...] = (), output: str = "", broken: str = "") -> None:
-        self.unknown, self.output, self.broken = unknown, output, broken
+    def __init__(self, unknown: tuple[str, ...] = (), output: str = "", broken: str = "", lists: str = "") -> None:
+        self.unknown, self.output, self.broken, self.lists = unknown, output, broken, lists
         self.asked: list[list[str]] = []
 
     def __call__(self, *queries: list[str]) -> list[str]:
@@ -40,6 +40,8 @@ class Smi:
         self.asked.append(words)
         if self.broken:
             raise OSError(self.broken)
+        if words[0].startswith("--help"):
+            return [self.lists]
         fields = words[0].partition("=")[2].split(",")
         for name in fields:
             if name in self.unknown:
@@ -71,8 +73,29 @@ def test_fields_that_the_driver_does_not_know_are_left_out() -> None:
     smi = Smi(unknown=("fabric.state", "gpu_recovery_action"), output=f"{ONE}, 0, Enabled")
     found = query(smi, "--query-gpu=", ("index", "fabric.state", "persistence_mode", "gpu_recovery_action"), "uuid")
     assert found == {ONE: {"index": "0", "persistence_mode": "Enabled"}}
-    assert len(smi.asked) == 3
+    assert len(smi.asked) == 4, "there is no list, and each answer names one field"
     assert query(Smi(unknown=("one",)), "--query-remapped-rows=", ("one",), "gpu_uuid") == {}
+
+
+HELP = """Section about persistence mode properties
+Retrieve persistence mode
+"persistence_mode"
+"clocks_event_reasons.hw_slowdown" or "clocks_throttle_reasons.hw_slowdown"
+"index"
+"""
+
+
+def test_the_list_of_fields_is_read_once_where_one_is_not_known() -> None:
+    unknown = tuple(name for name in FIELDS if name not in ("persistence_mode", "clocks_event_reasons.hw_slowdown"))
+    smi = Smi(unknown, output=f"{ONE}, 0, Enabled, Not Active", lists=HELP)
+    found = query(smi, "--query-gpu=", ("index", *FIELDS), "uuid")
+    assert found == {
+        ONE: {"index": "0", "persistence_mode": "Enabled", "clocks_event_reasons.hw_slowdown": "Not Active"}
+    }
+    assert [words[0].partition("=")[0] for words in smi.asked] == ["--query-gpu", "--help-query-gpu", "--query-gpu"]
+    smi = Smi(("remapped_rows.pending",), output=f"{ONE}, 0", lists='"gpu_uuid"\n"remapped_rows.uncorrectable"')
+    assert query(smi, "--query-remapped-rows=", REMAPPED, "gpu_uuid") == {ONE: {"remapped_rows.uncorrectable": "0"}}
+    assert smi.asked[1] == ["--help-query-remapped-rows"]
 
 
 def test_a_driver_that_fails_is_an_error_and_not_a_gpu_without_fields() -> None:
@@ -106,6 +129,21 @@ esac
     assert found["remapped_rows.pending"] == "No"
     assert found["nvlinks"] == {"active": 1, "inactive": 0}
     assert found["clocks.max.sm"] == "1980"
+
+
+def test_a_driver_that_takes_seconds_for_each_process_is_asked_everything_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "nvidia-smi"
+    there = f"echo x >> {tmp_path}/there; while [ $(wc -l < {tmp_path}/there) -lt 3 ]; do sleep 0.05; done"
+    program.write_text(f"""#!/bin/sh
+{there}
+case "$1" in --query-gpu=*) echo "{ONE}, {STATE}" ;; esac
+""")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr("ddp_play.guard.gpus.SMI_S", 15.0)
+    assert set(states()) == {ONE}, "each process waits until all three are there"
 
 
 def test_without_nvidia_smi_it_cannot_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
