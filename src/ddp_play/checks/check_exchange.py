@@ -286,9 +286,10 @@ def _converse(
         if talk.has_time(REACH_LEAST_S):
             listening = listen(talk, network, terms)
             answers["reached"] = reach(talk, facts, network, (listening, tokens))
-        if containers is not None and talk.has_time(CONTAINER_LEAST_S):
-            answers["container"] = containers.read(names[1:])
     finally:
         ends = {host: {"token": tokens.get(host)} for host in hosts}
         answers["ended"] = talk.documents("check_end", ends, limit_s=END_S)
+    # runs have their ports back by now: the engine may take a minute
+    if containers is not None and talk.has_time(CONTAINER_LEAST_S):
+        answers["container"] = containers.read(names[1:])
     return answers, network

@@ -28,6 +28,7 @@ from tests.waiting import wait_until
 from .fleets import fleet
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 LATE = "no time left of --within 9s"
@@ -70,6 +71,30 @@ def discovered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Discovery:
     discovery.ask(Query(route, "127.0.0.1", {"engine": False}, {}))
     discovery.finish()
     return discovery
+
+
+def test_runs_have_their_ports_back_before_containers_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    orders: list[str] = []
+    asked = Exchange.documents
+
+    def documents(talk: Exchange, kind: str, fields: Mapping[str, dict[str, Any]], *, limit_s: float) -> dict[str, Any]:
+        orders.append(kind)
+        return asked(talk, kind, fields, limit_s=limit_s)
+
+    class Containers:
+        def read(self, _names: list[str]) -> dict[str, Any]:
+            orders.append("container_run")
+            return {"h1": {"program": {"value": {"parts": []}}}}
+
+        def end(self) -> None:
+            orders.append("container_end")
+
+    monkeypatch.setattr(Exchange, "documents", documents)
+    monkeypatch.setattr(check_exchange, "containers_of", lambda _talk, _plan: Containers())
+    discovery = discovered(tmp_path, monkeypatch)
+    document = exchange(discovery.rows, discovery.take(), CheckScope(), records=lambda _fleet: {})
+    assert orders == ["check_read", "check_listen", "check_reach", "check_end", "container_run", "container_end"]
+    assert document["hosts"]["h1"]["container"]
 
 
 def test_what_has_no_time_left_is_not_run_with_that_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
