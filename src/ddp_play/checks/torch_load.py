@@ -7,6 +7,7 @@ All hosts multiply at the same time, and then reduce together. A group that is s
 from __future__ import annotations
 
 import statistics
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -33,7 +34,7 @@ ANSWER_S = 12.0  # for an answer to arrive after the program has ended
 CONTAINER_S = 35.0  # more than that: for the engine to make, start and remove a container
 NUMBERS = ("gflops", "gflops_per_cpu", "cpu_share")
 SIZE_NUMBERS = ("bytes", "seconds", "wrong", "busbw_gb_s")
-MOST_PARTS = 80  # of an answer: a host has fewer GPUs
+MOST_PARTS, MOST_PORTS = 80, 3  # of an answer: a host has fewer GPUs; that are tried where runs have the others
 NO_TIME = "no time left of --within"
 NO_END = "no end within"  # of `guard.rank_program`
 MBPS = 8000.0  # of a GB/s
@@ -101,7 +102,11 @@ class TorchLoad:
             return self._document(Culprit(Blamed.NOT_RUN, able), "fewer than two hosts have torch and a common network")
         whole = self._is_well(meeting) if able == meeting else None
         culprit = search(able, self._run_groups, whole=whole)
-        return self._document(culprit, NO_TIME if culprit.blamed is Blamed.NOT_RUN else "")
+        return self._document(culprit, self._why_not_run() if culprit.blamed is Blamed.NOT_RUN else "")
+
+    def _why_not_run(self) -> str:
+        busy = [answer["problem"] for rows in self.answers.values() for answer in rows if answer.get("busy")]
+        return str(busy[-1]) if busy else NO_TIME
 
     def _suspects(self) -> set[str]:
         """Hosts that were slow once: all multiply again, because one measurement alone says little."""
@@ -125,21 +130,34 @@ class TorchLoad:
         return self.groups[-1] if len(meeting) > 1 else None
 
     def _ask(self, work: Mapping[str, Mapping[str, Any]], groups: Sequence[Group], usual_s: float) -> None:
-        """One program on each of these hosts, with its parts of the order."""
-        limit_s = self.talk.cap_s(usual_s)
-        self.is_short = limit_s < usual_s
+        """One program on each of these hosts, with its parts of the order; again where a run has a group's port."""
+        answers: dict[str, dict[str, Any]] = {}
+        for at in range(min(MOST_PORTS, len(self.ports))):
+            limit_s, began = self.talk.cap_s(usual_s), time.monotonic()
+            self.is_short = limit_s < usual_s
+            orders, ports = self._orders(work, groups, at)
+            found = self._run(orders, ports, limit_s)
+            answers = {host: _value(found.get(host), self.talk.lost.get(host)) for host in orders}
+            is_busy = any(answers[head].get("busy") for head in ports)
+            if not is_busy or not self.talk.has_time(max(LEAST_S, 1.2 * (time.monotonic() - began))):
+                break
+        self.num_asked += 1
+        for host, answer in answers.items():
+            self.answers.setdefault(host, []).append(answer)
+        self.groups += [self._group_row(group) for group in groups]
+
+    def _orders(
+        self, work: Mapping[str, Mapping[str, Any]], groups: Sequence[Group], at: int
+    ) -> tuple[dict[str, dict[str, Any]], dict[str, int]]:
+        """By host its order, and by the first host of each group its port: another one at each try."""
         orders: dict[str, dict[str, Any]] = {host: dict(parts) for host, parts in work.items()}
         ports: dict[str, int] = {}
         for group in groups:
-            head, port = group[0], self.ports[(self.num_asked * 5 + len(ports)) % len(self.ports)]
+            head, port = group[0], self.ports[(self.num_asked * 5 + at + len(ports)) % len(self.ports)]
             ports[head] = port
             for rank, host in enumerate(group):
                 orders[host]["group"] = self._group_order(group, rank, port)
-        self.num_asked += 1
-        found = self._run(orders, ports, limit_s)
-        for host in orders:
-            self.answers.setdefault(host, []).append(_value(found.get(host), self.talk.lost.get(host)))
-        self.groups += [self._group_row(group) for group in groups]
+        return orders, ports
 
     def _run(self, orders: Mapping[str, dict[str, Any]], ports: Mapping[str, int], limit_s: float) -> dict[str, Any]:
         """The program on these hosts, at the same time; each answers what it printed."""
@@ -178,7 +196,9 @@ class TorchLoad:
         return {"hosts": list(group), "backend": backend, "sizes": sizes, "problem": "; ".join(problems[:2])}
 
     def _is_well(self, group: Group) -> bool | None:
-        """Whether the group was well; None if it had too little time."""
+        """Whether the group was well; None if it had too little time, or no port."""
+        if self.answers[group[0]][-1].get("busy"):
+            return None
         row = next(row for row in reversed(self.groups) if tuple(row["hosts"]) == group)
         return None if self.is_short and NO_END in row["problem"] else not row["problem"]
 
@@ -211,6 +231,7 @@ def _value(answer: Mapping[str, Any] | None, lost: str | None) -> dict[str, Any]
     kept: dict[str, Any] = {name: _numbers(value[name]) for name in ("before", "after") if name in value}
     kept |= {"seconds": value["seconds"]} if is_number(value.get("seconds")) else {}
     kept |= {"problem": str(value["problem"])[:400]} if value.get("problem") else {}
+    kept |= {"busy": True} if value.get("busy") is True else {}
     return {**kept, "parts": parts[:MOST_PARTS]}
 
 

@@ -96,11 +96,12 @@ class CheckOrders:
         self._answer("check_reach", read_within(wanted, header.get("within_s")))
 
     def on_check_torch(self, header: Header) -> None:
-        """Run a program in the ranks' Python. Its port belongs to no run meanwhile."""
+        """Run a program in the ranks' Python. Its port belongs to no run meanwhile, or nothing begins."""
         limit_s, port = float(header["limit_s"]), header.get("port")
         lease = leases.hold("port-%d" % int(port)) if port else None
         if port and lease is None:
-            raise Refused("a run has port %d" % int(port))
+            self._answer("check_torch", rank_program.busy(int(port)))
+            return
         try:
             words = str(header["python"]), str(header["source"]), dict(header["order"])
             self._answer("check_torch", read_all({

@@ -7,11 +7,10 @@ import json
 import os
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
-from . import container_program, leases
+from . import container_program, leases, rank_program
 from .bounded_reading import read_all
 from .order_stream import hung_up
 from .protocol import SHARED_RUNS
-from .refusal import Refused
 from .run_directory import HostRun
 
 if TYPE_CHECKING:
@@ -35,14 +34,15 @@ class ContainerOrders:
         self._answer("container_place", answer)
 
     def on_container_run(self, header: Header) -> None:
-        """Run a program in a container of this spec. Its port belongs to no run meanwhile."""
+        """Run a program in a container of this spec. Its port belongs to no run meanwhile, or nothing begins."""
         spec, words, port = dict(header["spec"]), [str(word) for word in header["words"]], header.get("port")
         unit = spec.get("agent") or spec["ranks"][0]
         unit["create"] = [*unit["create"], *words]
         self._note_missing(spec)
         lease = leases.hold("port-%d" % int(port)) if port else None
         if port and lease is None:
-            raise Refused("a run has port %d" % int(port))
+            self._answer("container_run", rank_program.busy(int(port)))
+            return
         try:
             limits = float(header["limit_s"]), float(header["start_s"])
             found = container_program.run(_place(header), spec, limits, hung_up)

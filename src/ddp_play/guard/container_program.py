@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
+from typing import IO, TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 from . import (
     attempt_directories,
@@ -43,12 +43,18 @@ def run(
     `limits`: seconds of the program, and of the container's start. `given_up`: whether nobody waits any more.
     """
     limit_s, start_s = limits
-    attending = place.attend()
+    attending: Optional[IO[Any]] = None
     try:
-        found = read_all({"program": (lambda: _run(place, spec, limit_s), start_s + limit_s)}, given_up)
+        try:
+            attending = place.attend()
+        except OSError as error:  # a run cannot have its directory either
+            found: Dict[str, Any] = {"program": {"value": _unprepared(error, spec)}}
+        else:
+            found = read_all({"program": (lambda: _run(place, spec, limit_s), start_s + limit_s)}, given_up)
     finally:
         left = read_all({"left": (lambda: leftovers.clean(place), REMOVE_S)})
-        attending.close()
+        if attending is not None:
+            attending.close()
     return {**found, **left}
 
 
@@ -62,13 +68,17 @@ def _run(place: HostRun, spec: Dict[str, Any], limit_s: float) -> Dict[str, Any]
     except docker_socket.EngineError as error:
         return _nothing(str(error))
     except (OSError, subprocess.SubprocessError) as error:
-        hint = attempt_preparation.squash_hint(error, spec)
-        return _nothing("cannot prepare: %s" % error, refused=True, hint=hint)
+        return _unprepared(error, spec)
     return _started(place, spec, limit_s)
 
 
 def _nothing(problem: str, **more: Any) -> Dict[str, Any]:
     return {"parts": [], "problem": problem, **more}
+
+
+def _unprepared(error: Exception, spec: Dict[str, Any]) -> Dict[str, Any]:
+    hint = attempt_preparation.squash_hint(error, spec)
+    return _nothing("cannot prepare: %s" % error, refused=True, hint=hint)
 
 
 def _create(place: HostRun, spec: Dict[str, Any]) -> None:

@@ -42,6 +42,11 @@ def run(python: str, source: str, order: Dict[str, Any], limit_s: float) -> Dict
     return found
 
 
+def busy(port: int) -> Dict[str, Any]:
+    """The answer to an order whose program was not begun, because a run has its port. Another port may be free."""
+    return {"program": {"value": {"parts": [], "problem": "a run has port %d" % port, "busy": True}}}
+
+
 def _read(process: "subprocess.Popen[bytes]", until: float) -> "tuple[bytes, bytes, bool]":
     """What it wrote on stdout, the end of stderr, and whether it has ended."""
     out, err = (pipe.fileno() for pipe in (process.stdout, process.stderr) if pipe is not None)

@@ -10,6 +10,7 @@ import pytest
 
 from ddp_play.checks.peer_addresses import PeerNetwork
 from ddp_play.checks.torch_load import PROGRAM_S, TorchLoad, best, least_busbw, load_of
+from ddp_play.guard import rank_program
 
 HOSTS = ("h1", "h2", "h3", "h4")
 NETWORK = PeerNetwork(
@@ -143,6 +144,43 @@ def test_a_host_that_is_lost_meanwhile_has_the_reason() -> None:
     found = measured(Lost())
     assert found["hosts"]["h4"][0] == {"parts": [], "problem": "the connection ended"}
     assert found["blamed"] == "nobody"
+
+
+@dataclass
+class Leased(Talk):
+    """Hosts on which runs have these ports: what is told to use one there does not begin, and its group times out."""
+
+    leased: tuple[int, ...] = ()
+
+    def documents(self, kind: str, fields: Mapping[str, dict[str, Any]], *, limit_s: float) -> dict[str, Any]:
+        found = super().documents(kind, fields, limit_s=limit_s)
+        for name, row in fields.items():
+            if row["order"].get("group", {}).get("port") not in self.leased:
+                continue
+            value = found[name]["program"]["value"]
+            if row["port"] is None:
+                value["parts"][-1] = {"part": "group", "problem": "Timed out"}
+            else:
+                found[name] = rank_program.busy(row["port"])
+        return found
+
+
+def test_a_group_takes_another_port_where_a_run_has_its_own() -> None:
+    talk = Leased(leased=(29500, 29545))
+    found = measured(talk)
+    assert [fields["h1"]["port"] for fields in talk.asked] == [29500, 29545, 29590]
+    assert (found["blamed"], talk.lost) == ("nobody", {})
+    assert [row["hosts"] for row in found["groups"]] == [list(HOSTS)], "what had no port says nothing"
+    assert [len(rows) for rows in found["hosts"].values()] == [1, 1, 1, 1]
+
+
+def test_a_group_without_a_free_port_blames_nobody_and_says_why() -> None:
+    talk = Leased(leased=PORTS)
+    found = measured(talk)
+    assert (found["blamed"], found["reason"]) == ("not run", "a run has port 29999")
+    assert talk.lost == {}
+    short = Leased(leased=(29500,), seconds=20)
+    assert (measured(short)["blamed"], len(short.asked)) == ("not run", 1)
 
 
 def test_fewer_than_two_hosts_form_no_group() -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ddp_play.checks.check_exchange import READ_S
-from ddp_play.guard import gpus
+from ddp_play.guard import gpus, leases
 from ddp_play.guard.check_orders import readings
 from tests.unit.guard.host_program import Line
 
@@ -80,6 +81,15 @@ def test_readings_take_no_longer_than_the_order_says_and_say_why(
         assert found["lscpu"]["problem"] == "no answer within 1.5 s (--within)"
         assert found["uname -srvm"]["value"]["output"] == "fast\n"
         assert "value" in body(line, "check_counters", within_s=5.0)["counters"]
+
+
+def test_a_port_of_a_run_costs_the_program_and_not_the_host(tmp_path: Path) -> None:
+    order = {"python": sys.executable, "source": "print('{}')", "order": {}, "limit_s": 20.0, "port": 29519}
+    with Line(tmp_path) as line:
+        with leases.hold("port-29519", "ddp-play") or pytest.fail("somebody has the lease"):
+            value = body(line, "check_torch", **order)["program"]["value"]
+        assert value == {"parts": [], "problem": "a run has port 29519", "busy": True}
+        assert body(line, "check_torch", **order)["program"]["value"]["parts"] == [{}]
 
 
 def body(line: Line, kind: str, **fields: Any) -> dict[str, dict[str, Any]]:

@@ -11,7 +11,6 @@ import pytest
 
 from ddp_play.guard import container_program, leases
 from ddp_play.guard.container_orders import ContainerOrders
-from ddp_play.guard.refusal import Refused
 
 if TYPE_CHECKING:
     from ddp_play.guard.run_directory import HostRun
@@ -104,8 +103,10 @@ def test_one_that_others_use_stays(tmp_path: Path, ran: list[dict[str, Any]], *,
 
 def test_a_port_belongs_to_no_run_meanwhile(tmp_path: Path, ran: list[dict[str, Any]]) -> None:
     orders = Orders()
-    with leases.hold("port-29517") or pytest.fail("somebody has the lease"), pytest.raises(Refused, match="29517"):
+    with leases.hold("port-29517") or pytest.fail("somebody has the lease"):
         orders.on_container_run(order(tmp_path, port=29517))
+    value = {"parts": [], "problem": "a run has port 29517", "busy": True}
+    assert orders.sent == [("container_run", {"program": {"value": value}})], "an answer, so the host is asked again"
     assert ran == []
     orders.on_container_run(order(tmp_path, port=29517))
     again = leases.hold("port-29517")

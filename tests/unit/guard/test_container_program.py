@@ -97,6 +97,16 @@ def test_an_image_that_is_missing_and_what_is_refused(made: HostRun, engine: Eng
     assert left(made) == []
 
 
+def test_a_directory_that_cannot_be_made_is_the_answer(made: HostRun, engine: Engine, tmp_path: Path) -> None:
+    (tmp_path / "runs").write_text("")
+    found = container_program.run(made, spec(), (5.0, 10.0))
+    value = found["program"]["value"]
+    assert value["refused"] is True
+    assert value["problem"].startswith("cannot prepare: ")
+    assert str(made.root.parent) in value["problem"]
+    assert not any(request.startswith("POST") for request in engine.asked)
+
+
 def test_a_container_that_does_not_start_is_refused(made: HostRun, engine: Engine) -> None:
     engine.has(f"POST /containers/{NAME}/start", {"message": "exec: sh: executable file not found"}, 400)
     value = container_program.run(made, spec(), (5.0, 10.0))["program"]["value"]
