@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ddp_play.bundle.summary import counted
 from ddp_play.checks.finding import Finding, Status
 from ddp_play.checks.fleet import BURN_IN, CheckedHost, Compared, Fleet, NotRun, compare, each, names, not_run, ok
+from ddp_play.checks.host_users import used_by
 from ddp_play.checks.thresholds import thresholds
 from ddp_play.checks.torch_findings import few_gpus, num_gpus, torch_problem
 from ddp_play.checks.torch_load import CPU_FIGURES
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 ROUNDS, TIME, BITS, EQUAL = BURN_IN, "speed over time", "repeated results", "results of equal hosts"
 ON_CPUS, HOT, GROUP = "processors over time", "throttling", "collectives over time"
+NO_ROUND = "there was no time for a round: give --within more"
 LEAST_ROUNDS = 6  # of fewer, a third is no median
 SAME = Compared(
     EQUAL, "ranks compute wrong gradients without any error", Status.FAIL,
@@ -32,13 +34,14 @@ def rounds(fleet: Fleet) -> Iterator[Finding]:
     if document is None or not document["rounds"]:
         for host in fleet.reached:
             problem = torch_problem(fleet, host)
-            why = problem or fleet.late or "there was no time for a round: give --within more"
+            why = problem or used_by(host.known, host.readings) or fleet.late or NO_ROUND
             yield not_run(ROUNDS, host.name, why, broken=not problem)
         return
     for host in fleet.reached:
         row = document["hosts"].get(host.name)
         if row is None:
-            yield not_run(ROUNDS, host.name, torch_problem(fleet, host) or "it took no part", broken=host in able)
+            why = torch_problem(fleet, host) or used_by(host.known, host.readings) or "it took no part"
+            yield not_run(ROUNDS, host.name, why, broken=host in able)
     yield from _to_the_end(_taking_part(fleet), document)
 
 

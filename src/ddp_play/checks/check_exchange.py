@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ddp_play.checks.burn_in import BurnIn
 from ddp_play.checks.burn_in_progress import keep_round_of
 from ddp_play.checks.fleet import BURN_IN, fleet_from_json
+from ddp_play.checks.host_users import idle
 from ddp_play.checks.job_containers import JobContainers, containers_of
 from ddp_play.checks.pair_exchange import MatrixSettings, measure_matrix
 from ddp_play.checks.pair_samples import PairEnd
@@ -197,7 +198,8 @@ def exchange(
             known = {} if scope.record or scope.terms.network else records(fleet_from_json(found))
             settings = MatrixSettings(records=known, budget=scope.budget)
             found["matrix"] = _matrix(talk, network, settings)
-        load = _load_of(talk, facts, network, (scope.terms, containers), found["matrix"]) if scope.has_matrix else None
+        unused, of_job = idle(facts, answers.get("readings", {})), (scope.terms, containers)
+        load = _load_of(talk, unused, network, of_job, found["matrix"]) if scope.has_matrix else None
         if load is not None and load.pythons:
             found["torch"] = load.measure()
             if scope.level == BURN_IN:
@@ -254,7 +256,7 @@ def _load_of(
     of_job: tuple[JobTerms, JobContainers | None],
     matrix: Mapping[str, Any] | None,
 ) -> TorchLoad:
-    """The load in the ranks' Python on each host that has torch for it, or in that of the job's containers."""
+    """The load in the ranks' Python on each of these hosts that has torch, or in that of the job's containers."""
     terms, containers = of_job
     pythons = {
         name: host.rank_python
@@ -262,7 +264,7 @@ def _load_of(
         if host.rank_torch and not host.rank_python_problem and name not in talk.lost
     }
     if containers is not None:
-        pythons = containers.pythons()
+        pythons = {name: python for name, python in containers.pythons().items() if name in facts}
     return load_of(talk, pythons, network, terms.port_range, matrix=matrix, containers=containers)
 
 

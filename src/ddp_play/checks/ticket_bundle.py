@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.paths import write_bytes
 from ddp_play.checks.fleet import NOT_OURS
+from ddp_play.checks.host_users import READING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -95,7 +96,8 @@ def _host_files(host: CheckedHost, fleet: Fleet, answer: Mapping[str, Any]) -> d
     findings = [row for row in answer["findings"] if host.name in row["where"]]
     known = asdict(host.facts) if host.facts else {}
     facts = {name: known[name] for name in FACTS if name in known}
-    readings = {"readings": host.readings, "seen of peers": host.reached, "clock": host.clock}
+    told = {name: row for name, row in host.readings.items() if name != READING}  # that is about people's runs
+    readings = {"readings": told, "seen of peers": host.reached, "clock": host.clock}
     files = {
         "findings.txt": "\n".join(_lines(findings)) + "\n",
         "findings.json": _json(findings),

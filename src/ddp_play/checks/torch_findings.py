@@ -8,6 +8,7 @@ from ddp_play.checks.container_checks import torch_in
 from ddp_play.checks.finding import Finding, Status
 from ddp_play.checks.fleet import ANY_JOB, CheckedHost, Fleet, NotRun, attempt, each, names, not_run, ok
 from ddp_play.checks.group_search import Blamed
+from ddp_play.checks.host_users import used_by
 from ddp_play.checks.relative_rule import LEAST_TO_COMPARE, too_low
 from ddp_play.checks.torch_load import best
 
@@ -53,7 +54,8 @@ def _answers(fleet: Fleet, host: str) -> list[Mapping[str, Any]]:
     document = fleet.torch or {}
     rows = document.get("hosts", {}).get(host)
     if not rows:
-        raise NotRun(found.lost or str(document.get("reason") or fleet.late or "it was not run"), broken=True)
+        why = found.lost or used_by(found.known, found.readings) or str(document.get("reason") or fleet.late)
+        raise NotRun(why or "it was not run", broken=True)
     return list(rows)
 
 

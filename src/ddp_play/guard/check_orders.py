@@ -168,6 +168,7 @@ def readings(order: Header) -> Dict[str, Reading]:
         "counters": (nic_counters.counters, FILES_S),
         "default_routes": (network_readings.default_routes, FILES_S),
         "listeners": (lambda: network_readings.listeners(first, last), FILES_S),
+        "living_runs": (leases.living_runs, TOOL_S),
         "kernel_log": (kernel_log_reading.read, TOOL_S),
         "gpu_states": (gpu_states.states, gpus.SMI_S),
         "space_state": (lambda: {**storage_readings.space(state), "path": state}, DIRECTORY_S),

@@ -51,6 +51,18 @@ def bad(checked: Fleet) -> list[Finding]:
     return [row for row in found(checked) if row.status is not Status.OK]
 
 
+@pytest.mark.parametrize("num_rounds", [0, TOTAL])
+def test_a_host_that_somebody_uses_has_no_burn_in(num_rounds: int) -> None:
+    well = burned()
+    rows = {name: host_row() for name in ("h1", "h3")}
+    readings = {"living_runs": {"value": ["run night of kim"], "took_s": 0.1}}
+    hosts = (well.hosts[0], replace(well.hosts[1], readings=readings), well.hosts[2])
+    checked = replace(well, hosts=hosts, burn_in={**(well.burn_in or {}), "hosts": rows, "rounds": num_rounds})
+    (row,) = [row for row in rounds(checked) if row.where == ("h2",)]
+    assert (row.status, row.broken) == (Status.UNCHECKED, True)
+    assert row.value == "no load where somebody is: run night of kim"
+
+
 def test_hosts_that_were_well_pass_with_their_bands() -> None:
     values = {row.check: row.value for row in found(burned())}
     assert bad(burned()) == []

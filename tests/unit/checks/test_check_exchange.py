@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import getpass
 import os
+import subprocess
 import sys
 import time
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +19,7 @@ from ddp_play.checks.check_scope import CheckScope
 from ddp_play.checks.finding import Status
 from ddp_play.checks.fleet import Fleet, fleet_from_json
 from ddp_play.checks.time_budget import TimeBudget
+from ddp_play.checks.torch_load import TorchLoad
 from ddp_play.engines.route import Route
 from ddp_play.errors import Interrupted
 from ddp_play.planning.remedy_text import Asked
@@ -73,6 +76,23 @@ def discovered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Discovery:
     return discovery
 
 
+@dataclass
+class Containers:
+    """Containers of a job that have torch."""
+
+    orders: list[str] = field(default_factory=list)
+
+    def read(self, _names: list[str]) -> dict[str, Any]:
+        self.orders.append("container_run")
+        return {"h1": {"program": {"value": {"parts": []}}}}
+
+    def pythons(self) -> dict[str, str]:
+        return {"h1": "python3"}
+
+    def end(self) -> None:
+        self.orders.append("container_end")
+
+
 def test_runs_have_their_ports_back_before_containers_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     orders: list[str] = []
     asked = Exchange.documents
@@ -81,20 +101,39 @@ def test_runs_have_their_ports_back_before_containers_are_read(tmp_path: Path, m
         orders.append(kind)
         return asked(talk, kind, fields, limit_s=limit_s)
 
-    class Containers:
-        def read(self, _names: list[str]) -> dict[str, Any]:
-            orders.append("container_run")
-            return {"h1": {"program": {"value": {"parts": []}}}}
-
-        def end(self) -> None:
-            orders.append("container_end")
-
     monkeypatch.setattr(Exchange, "documents", documents)
-    monkeypatch.setattr(check_exchange, "containers_of", lambda _talk, _plan: Containers())
+    monkeypatch.setattr(check_exchange, "containers_of", lambda _talk, _plan: Containers(orders))
     discovery = discovered(tmp_path, monkeypatch)
     document = exchange(discovery.rows, discovery.take(), CheckScope(), records=lambda _fleet: {})
     assert orders == ["check_read", "check_listen", "check_reach", "check_end", "container_run", "container_end"]
     assert document["hosts"]["h1"]["container"]
+
+
+@pytest.mark.parametrize("containers", [None, Containers()])
+def test_a_host_that_somebody_uses_has_no_load(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, containers: Containers | None
+) -> None:
+    asked: list[list[str]] = []
+    monkeypatch.setattr(check_exchange, "containers_of", lambda _talk, _plan: containers)
+
+    def measure(load: TorchLoad) -> dict[str, Any]:
+        asked.append(list(load.pythons))
+        return {}
+
+    monkeypatch.setattr(TorchLoad, "measure", measure)
+    used = tmp_path / "runs" / "night.0123456789abcdef" / "1.h1"
+    argv = [sys.executable, "-c", "import time; print(flush=True); time.sleep(60)", "x.pyc", "guard", str(used)]
+    for is_used in (False, True):
+        discovery = discovered(tmp_path, monkeypatch)
+        discovery.rows["h1"]["facts"]["rank_python"] = {"path": sys.executable, "problem": "", "torch": "2.13.0"}
+        with subprocess.Popen(argv if is_used else ["true"], stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            document = exchange(discovery.rows, discovery.take(), CheckScope("full"), records=lambda _fleet: {})
+            process.kill()
+        living = document["hosts"]["h1"]["readings"]["living_runs"]["value"]
+        assert living == ([f"run night of {getpass.getuser()}"] if is_used else [])
+    assert asked == [["h1"]], "only where nobody was"
 
 
 def test_what_has_no_time_left_is_not_run_with_that_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

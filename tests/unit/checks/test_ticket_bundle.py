@@ -114,7 +114,8 @@ def test_a_host_that_could_not_be_asked_says_why() -> None:
 
 def test_facts_about_people_and_their_runs_stay_out() -> None:
     runs: tuple[dict[str, Any], ...] = ({"id": "secret-run"},)
-    found = files(fleet(1, h1={"facts.runs": runs, "facts.rank_python": "/home/jo/venv"}))
+    living = ["run secret-run of jo"]
+    found = files(fleet(1, h1={"facts.runs": runs, "facts.rank_python": "/home/jo/venv", "living_runs": living}))
     facts = json.loads(found["h1/facts.json"])
     assert {"user", "runs", "rank_python", "shared", "state_dir"} & set(facts) == set()
     assert {"gpus", "interfaces", "rdma"} <= set(facts)

@@ -153,6 +153,18 @@ def test_an_end_of_the_time_is_not_run() -> None:
     }
 
 
+def test_a_host_that_somebody_uses_is_not_run_with_who_that_is() -> None:
+    well = loaded()
+    readings = {**well.hosts[1].readings, "living_runs": {"value": ["run night of kim"], "took_s": 0.1}}
+    hosts = (well.hosts[0], replace(well.hosts[1], readings=readings), well.hosts[2])
+    document = {**WELL, "hosts": {name: [answer(cpu())] for name in ("h1", "h3")}}
+    why = "no load where somebody is: run night of kim"
+    for torch in (document, None):
+        found = [row for row in unchecked(replace(well, hosts=hosts, torch=torch)) if "h2" in row[1]]
+        names = ("results under load", "speed under load", "time on processors", "collectives")
+        assert found == [(name, ("h2",), why, True) for name in names]
+
+
 def test_the_full_level_has_these_findings() -> None:
     checks = {row.check for row in judge(loaded(), FULL, ASKED)}
     assert {"speed under load", "time on processors", "results under load", "collectives"} <= checks
