@@ -1,7 +1,8 @@
 """Readings of `ddp-play check PLAYBOOK` in a container of the job: what a rank there may use, and what it sees.
 
 ddp-play sends this file alone, and the image's Python runs it with an order as JSON: names to resolve, directories to
-write to. It prints a line of JSON for each part, loads no torch, and needs the standard library of Python 3.9.
+write to, and the name of the file there. It prints a line of JSON for each part, loads no torch, and needs the standard
+library of Python 3.9.
 """
 
 import json
@@ -60,22 +61,22 @@ def memory(path: str = "/dev/shm") -> Row:
     }
 
 
-def directories(paths: dict[str, str]) -> Row:
-    """By name: path, and why no file can be written there (empty: one can)."""
-    return {"found": {name: {"path": path, "problem": write_problem(path)} for name, path in paths.items()}}
+def directories(paths: dict[str, str], file: str) -> Row:
+    """By name: path, and why this file cannot be written there (empty: it can)."""
+    return {"found": {name: {"path": path, "problem": write_problem(path, file)} for name, path in paths.items()}}
 
 
-def write_problem(path: str) -> str:
-    """Why a file cannot be written, synced, and removed in a directory."""
-    name = Path(path, ".ddp-play-check-" + os.urandom(8).hex())
+def write_problem(path: str, name: str) -> str:
+    """Why this file cannot be written, synced, and removed in a directory. The host removes what a kill leaves."""
+    place = Path(path, name)
     try:
-        with name.open("xb") as file:
+        with place.open("xb") as file:
             try:
                 file.write(b"x")
                 file.flush()
                 os.fsync(file.fileno())
             finally:
-                name.unlink()
+                place.unlink()
     except OSError as error:
         return error.strerror or str(error)
     return ""
@@ -138,7 +139,7 @@ def main(order: Row) -> None:
     attempt("devices", devices)
     attempt("versions", versions)
     attempt("names", lambda: names(order["names"]))
-    attempt("directories", lambda: directories(order["directories"]))
+    attempt("directories", lambda: directories(order["directories"], order["file"]))
     sys.stdout.flush()
     os._exit(0)  # a name that has no answer yet would keep the process
 

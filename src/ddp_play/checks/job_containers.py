@@ -31,6 +31,7 @@ RUN = "check"  # name of such a run in labels of containers
 PLACE_S = 10.0
 # Seconds for the engine to make and start a container; for the program that reads; for the host to remove all.
 START_S, READ_S, REMOVE_S = 20.0, 15.0, 15.0
+FILE = ".ddp-play-check-"  # start of the name of the file that is written to a directory
 PART_SHARE = 0.35  # most of the time that is left, for each of the first two
 PROGRAMS = ("python3", "python")
 PYTHON = re.compile(r"python[0-9.]*\Z")
@@ -92,8 +93,12 @@ class JobContainers:
         fields = {}
         for host in self.plan.hosts:
             if host.name in self.places:
-                order = {"names": names, "directories": _directories(host)}
+                file = FILE + self.launches[host.name].token
+                order = {"names": names, "directories": _directories(host), "file": file}
                 fields[host.name] = self.fields(host.name, source, order, limit_s=limit_s)
+                if host.shared_dir:  # a container that is killed leaves it there; its other directory is its own
+                    spec = fields[host.name]["spec"]
+                    spec["owned_paths"] = [*spec["owned_paths"], f"{host.shared_dir}/{file}"]
         self.answers = self.talk.documents("container_run", fields, limit_s=limit_s + START_S + REMOVE_S)
         return self.answers
 

@@ -87,7 +87,11 @@ def test_directories_are_those_that_a_rank_writes_to(tmp_path: Path) -> None:
     talk = Talk()
     JobContainers(talk, plan(*with_shared, **JOB, source=str(tmp_path))).read([])
     row = talk.asked["container_run"]["h1"]
-    assert set(json.loads(row["words"][6])["directories"]) == {"work directory", "shared directory"}
+    order = json.loads(row["words"][6])
+    assert set(order["directories"]) == {"work directory", "shared directory"}
+    files = [entry["spec"]["owned_paths"] for entry in talk.asked["container_run"].values()]
+    assert files[0] == [f"{order['directories']['shared directory']}/{order['file']}"], "the host removes it"
+    assert files[0] != files[1]
     assert any(entry["path"].endswith("/src") for entry in row["spec"]["make_dirs"])
     assert json.loads(asked(Talk())["h1"]["words"][6])["directories"] == {}
 

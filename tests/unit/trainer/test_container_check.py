@@ -25,7 +25,7 @@ def parts(order: dict[str, Any], wrap: tuple[str, ...] = ()) -> dict[str, dict[s
 
 def test_what_a_rank_there_may_use_and_sees(tmp_path: Path) -> None:
     wanted = {"work": str(tmp_path), "none": str(tmp_path / "none")}
-    found = parts({"names": ["localhost", "ddp-play.invalid"], "directories": wanted})
+    found = parts({"names": ["localhost", "ddp-play.invalid"], "directories": wanted, "file": ".probe"})
     assert list(found) == ["start", "limits", "memory", "devices", "versions", "names", "directories"]
     assert (found["start"]["python"], found["start"]["uid"]) == (sys.executable, os.getuid())
     assert found["memory"]["size_mib"] >= found["memory"]["free_mib"] >= 0
@@ -38,8 +38,19 @@ def test_what_a_rank_there_may_use_and_sees(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [], "its file is removed"
 
 
+def test_a_program_that_is_killed_leaves_only_the_file_of_this_name(tmp_path: Path) -> None:
+    """The host knows the name, and removes it: `tests/unit/checks/test_job_containers.py`."""
+    hangs = SOURCE.replace("os.fsync(file.fileno())", "os.kill(os.getpid(), 9)")
+    order = json.dumps({"names": [], "directories": {"work": str(tmp_path)}, "file": ".probe"})
+    done = subprocess.run([sys.executable, "-c", hangs, order], capture_output=True, check=False, timeout=60)
+    assert done.returncode == -9
+    assert [path.name for path in tmp_path.iterdir()] == [".probe"]
+
+
 def test_limits_are_those_of_the_process() -> None:
-    found = parts({"names": [], "directories": {}}, wrap=("sh", "-c", 'ulimit -n 77; exec "$@"', "limited"))
+    found = parts(
+        {"names": [], "directories": {}, "file": ".probe"}, wrap=("sh", "-c", 'ulimit -n 77; exec "$@"', "limited")
+    )
     assert (found["limits"]["nofile"], found["limits"]["soft_nofile"]) == (77, 77)
 
 
@@ -62,6 +73,6 @@ def test_device_files(tmp_path: Path) -> None:
 
 
 def test_a_part_that_fails_is_said_and_the_next_one_follows() -> None:
-    found = parts({"directories": {}})
+    found = parts({"directories": {}, "file": ".probe"})
     assert found["names"]["problem"] == "KeyError: 'names'"
     assert found["directories"]["found"] == {}
