@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ddp_play.planning.plan_document import HostPlan, Plan, Unit
 
 RUN = "check"  # name of such a run in labels of containers
-PLACE_S = 10.0
+PLACE_S, LEAST_START_S = 10.0, 5.0
 # Seconds for the engine to make and start a container; for the program that reads; for the host to remove all.
 START_S, READ_S, REMOVE_S = 20.0, 15.0, 15.0
 FILE = ".ddp-play-check-"  # start of the name of the file that is written to a directory
@@ -127,8 +127,9 @@ class JobContainers:
         }
         pythons = [python] if python else list(dict.fromkeys([*_pythons(unit), *PROGRAMS]))
         words = ["sh", "-c", START, "check", f"{limit_s + REMOVE_S:.0f}", source, json.dumps(order), *pythons]
+        start_s = max(LEAST_START_S, min(START_S, PART_SHARE * self.talk.cap_s(START_S / PART_SHARE)))
         return {"key": launch.run_key, "host": name, "spec": spec, "words": words, "limit_s": limit_s,
-                "start_s": max(1.0, min(START_S, PART_SHARE * self.talk.cap_s(START_S / PART_SHARE)))}  # fmt: skip
+                "start_s": start_s}  # fmt: skip
 
     def end(self) -> None:
         """Have the hosts remove what all containers needed."""

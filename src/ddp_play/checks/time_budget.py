@@ -21,7 +21,7 @@ END_SHARE, END_S = 0.05, 1.0
 # Of what is left, for logging in to all hosts: one that hangs must not take the time of the others.
 LOGIN_SHARE, LOGIN_LEAST_S = 0.5, 2.0
 PART_SHARE, PART_LEAST_S = 0.5, 4.0
-READ_LEAST_S, REACH_LEAST_S, CONTAINER_LEAST_S, MATRIX_LEAST_S = 1.0, 2.5, 4.0, 4.0
+READ_LEAST_S, REACH_LEAST_S, CONTAINER_LEAST_S, MATRIX_LEAST_S = 1.0, 2.5, 10.0, 4.0
 LATE = "no time left"
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .run_directory import HostRun
 
 POLL_S, INSPECT_S = 0.05, 5.0
+LATE_S, LATE_POLL_S = 5.0, 0.25  # the engine goes on with an order whose client was killed
 # Seconds to remove a container: leftovers.clean gives up on an engine that hangs before that.
 REMOVE_S = 50.0
 
@@ -44,15 +45,17 @@ def run(
     """
     limit_s, start_s = limits
     attending: Optional[IO[Any]] = None
+    found: Dict[str, Any] = {}
     try:
         try:
             attending = place.attend()
         except OSError as error:  # a run cannot have its directory either
-            found: Dict[str, Any] = {"program": {"value": _unprepared(error, spec)}}
+            found = {"program": {"value": _unprepared(error, spec)}}
         else:
             found = read_all({"program": (lambda: _run(place, spec, limit_s), start_s + limit_s)}, given_up)
     finally:
-        left = read_all({"left": (lambda: leftovers.clean(place), REMOVE_S)})
+        was_cut_off = "value" not in found.get("program", {})
+        left = read_all({"left": (lambda: _clean(place, was_cut_off=was_cut_off), REMOVE_S)})
         if attending is not None:
             attending.close()
     return {**found, **left}
@@ -70,6 +73,20 @@ def _run(place: HostRun, spec: Dict[str, Any], limit_s: float) -> Dict[str, Any]
     except (OSError, subprocess.SubprocessError) as error:
         return _unprepared(error, spec)
     return _started(place, spec, limit_s)
+
+
+def _clean(place: HostRun, *, was_cut_off: bool) -> List[str]:
+    """Remove all of it, also a container that the engine makes after its order was cut off; say what is left."""
+    left, until = leftovers.clean(place), time.monotonic() + LATE_S
+    while was_cut_off and not left and time.monotonic() < until:
+        try:
+            rows = docker_socket.containers("%s=%s" % (leftovers.KEY_LABEL, place.run_key))
+        except docker_socket.EngineError as error:
+            return ["containers of %s: %s" % (place.run_key, error)]
+        if rows:
+            return leftovers.remove_containers([str(row["Id"]) for row in rows])
+        time.sleep(LATE_POLL_S)
+    return left
 
 
 def _nothing(problem: str, **more: Any) -> Dict[str, Any]:

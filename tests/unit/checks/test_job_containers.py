@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.checks.job_containers import JobContainers, containers_of
+from ddp_play.checks.time_budget import CONTAINER_LEAST_S
 from tests.unit.build import engine, host, plan, shared
 
 if TYPE_CHECKING:
@@ -94,6 +95,17 @@ def test_directories_are_those_that_a_rank_writes_to(tmp_path: Path) -> None:
     assert files[0] != files[1]
     assert any(entry["path"].endswith("/src") for entry in row["spec"]["make_dirs"])
     assert json.loads(asked(Talk())["h1"]["words"][6])["directories"] == {}
+
+
+def test_an_engine_has_seconds_to_start_one_also_where_little_time_is_left() -> None:
+    class Late(Talk):
+        def cap_s(self, limit_s: float) -> float:
+            return min(limit_s, CONTAINER_LEAST_S - 2.0)
+
+    for row in asked(Late()).values():
+        assert row["start_s"] == 5.0
+        assert row["start_s"] + row["limit_s"] < CONTAINER_LEAST_S, "with less, none is started"
+    assert {row["start_s"] for row in asked(Talk()).values()} == {20.0}
 
 
 def test_secrets_are_files_without_their_values() -> None:

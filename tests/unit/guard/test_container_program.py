@@ -6,9 +6,11 @@ The engine is a stand-in; `tests/lab/test_job_image.py` has the same with a real
 from __future__ import annotations
 
 import os
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import pytest
 
@@ -34,6 +36,7 @@ def made(tmp_path: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Hos
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
     engine.has("GET /images/train:1/json", {"Id": "sha256:1"})
     engine.has("GET /_ping", b"OK")
+    engine.has("GET /containers/json", [])
     engine.has(f"POST /containers/{NAME}/start", b"", 204)
     engine.has(f"DELETE /containers/{NAME}", b"", 204)
     engine.container(NAME, Running=False, ExitCode=0)
@@ -122,6 +125,25 @@ def test_an_engine_that_hangs_costs_the_limits_and_what_is_left_is_said(
     assert found["program"]["problem"] == "no answer within 1.5 s"
     assert found["left"]["value"][0].startswith(f"container {NAME}: the engine did not answer")
     assert made.spec.exists(), "gc knows the container by it"
+
+
+def test_a_container_that_the_engine_makes_after_its_order_was_cut_off_is_removed(
+    made: HostRun, engine: Engine, tmp_path: Path
+) -> None:
+    """The client of the engine is killed at the limit, and the engine goes on with what that has asked for."""
+    (tmp_path / "bin" / "docker").write_text("#!/bin/sh\nexec sleep 60\n")
+    engine.has("GET /containers/json", [])
+    engine.has(f"DELETE /containers/{NAME}", {"message": "No such container"}, 404)
+    engine.has("DELETE /containers/1ate", b"", 204)
+    late = threading.Timer(2.5, engine.has, ("GET /containers/json", [{"Id": "1ate"}]))
+    late.start()
+    found = container_program.run(made, spec(), (0.5, 0.5))
+    late.join()
+    assert found["program"]["problem"] == "no answer within 1 s"
+    assert found["left"]["value"] == []
+    assert engine.asked[-1].startswith("DELETE /containers/1ate")
+    (wanted,) = {unquote(request) for request in engine.asked if request.startswith("GET /containers/json")}
+    assert wanted.endswith('{"label": ["ddp-play.key=check.0123456789abcdef"]}'), "no other run's"
 
 
 def test_a_controller_that_is_gone_ends_it_at_once(made: HostRun, engine: Engine) -> None:
