@@ -106,11 +106,13 @@ def _has_started(host: CheckedHost) -> bool:
 
 
 def _left(host: CheckedHost) -> Finding | None:
-    """What the host could not remove. None: nothing."""
-    row = host.container.get("left")
-    if row is None:
-        return None
+    """What the host could not remove, of the container that was read and of those with a load. None: nothing."""
+    row, end = host.container.get("left") or {"value": []}, host.container.get("end", {"left": []})
     left = [str(row["problem"])] if "problem" in row else [str(text) for text in row["value"]]
+    if end is not None:
+        left += [str(text) for text in end["left"] if str(text) not in left]
+    elif not left:
+        raise NotRun(host.lost or "it did not say at the end what is left", broken=True)
     if not left:
         return None
     return Finding("", Status.WARN, "; ".join(left[:3])[:400], "nobody else removes it", SWEEP, limit="removed",

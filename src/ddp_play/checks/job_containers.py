@@ -132,8 +132,10 @@ class JobContainers:
                 "start_s": start_s}  # fmt: skip
 
     def end(self) -> None:
-        """Have the hosts remove what all containers needed."""
-        self.talk.documents("container_end", {name: {} for name in self.places}, limit_s=PLACE_S)
+        """Have the hosts remove what all containers needed, and say what is left of any; None: they did not say."""
+        found = self.talk.documents("container_end", {name: {} for name in self.places}, limit_s=PLACE_S)
+        for name in self.places:
+            self.answers.setdefault(name, {})["end"] = found.get(name)
 
 
 def containers_of(talk: Talks, plan: str) -> JobContainers | None:

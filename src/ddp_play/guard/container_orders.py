@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 DIRECTORY_S = 8.0
 ATTEMPT = 1
+MOST_LEFT = 20
 
 
 class ContainerOrders:
@@ -26,6 +27,7 @@ class ContainerOrders:
     def __init__(self, send: Callable[..., Any]) -> None:
         self.send = send
         self.made: Optional[List[str]] = None  # directories of all runs that the check made; None: not yet known
+        self.left: List[str] = []  # what could not be removed of any container
 
     def on_container_place(self, header: Header) -> None:
         """Answer the directories of a container, and the user id here. Nothing is made yet."""
@@ -49,12 +51,13 @@ class ContainerOrders:
         finally:
             if lease is not None:
                 lease.close()
+        self._note_left(found)
         self._answer("container_run", found)
 
     def on_container_end(self, _header: Header) -> None:
-        """Remove what the check made for containers of all hosts."""
+        """Remove what the check made for containers of all hosts. Answers what is left of any container here."""
         self.hang_up()
-        self._answer("container_end", {})
+        self._answer("container_end", {"left": self.left[:MOST_LEFT]})
 
     def hang_up(self) -> None:
         """Give back what is still held."""
@@ -68,6 +71,11 @@ class ContainerOrders:
             paths = [str(row["path"]) for row in spec["make_dirs"] if os.path.basename(row["path"]) == SHARED_RUNS]
             looked = read_all({"missing": (lambda: _missing(paths), DIRECTORY_S)})["missing"]
             self.made = [str(path) for path in looked.get("value", ())]
+
+    def _note_left(self, found: Dict[str, Any]) -> None:
+        row = found.get("left") or {}
+        texts = [str(row["problem"])] if "problem" in row else map(str, row.get("value", ()))
+        self.left += [text for text in texts if text not in self.left]
 
     def _answer(self, kind: str, value: object) -> None:
         self.send(kind, json.dumps(value).encode())

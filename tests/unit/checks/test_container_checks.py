@@ -149,6 +149,21 @@ def test_what_is_left_is_a_warning() -> None:
     assert found.command.startswith("ddp-play gc -i INVENTORY")
 
 
+def test_what_is_left_of_a_container_with_a_load_is_a_warning() -> None:
+    text = "container ddp-check: the engine did not answer"
+    (found,) = bad(containers(h2={**answer(), "end": {"left": [text]}}))
+    assert (found.check, found.status, found.value) == ("files of the container", Status.WARN, text)
+    twice = {**answer(), "left": {"value": [text]}, "end": {"left": [text, "another"]}}
+    assert [row.value for row in bad(containers(h2=twice))] == [f"{text}; another"]
+    assert bad(containers(h2={**answer(), "end": {"left": []}})) == []
+
+
+@pytest.mark.parametrize("end", [None, {"left": 3}, {}])
+def test_without_an_answer_at_the_end_nobody_knows_what_is_left(end: Any) -> None:
+    (found,) = bad(containers(h2={**answer(), "end": end}))
+    assert (found.check, found.status, found.broken) == ("files of the container", Status.UNCHECKED, True)
+
+
 def test_an_image_without_torch_is_a_warning() -> None:
     without = answer(versions={"torch": ""})
     rows = bad(containers(h1=without, h2=without, h3=without))

@@ -41,6 +41,8 @@ class Talk:
                 name: {} if name in self.odd else {"directory": "/s/runs/x", "secrets": "/m/x", "uid": 1000}
                 for name in fields
             }
+        if kind == "container_end":
+            return {"h1": {"left": ["x"]}}
         return {name: self.run[name] for name in fields if name in self.run}
 
 
@@ -144,6 +146,7 @@ def test_the_python_of_each_container_that_has_torch(tmp_path: Path) -> None:
     assert containers.pythons() == {"h1": "/opt/bin/python3.12"}
     containers.end()
     assert set(talk.asked["container_end"]) == {"h1", "h2"}
+    assert [containers.answers[name]["end"] for name in ("h1", "h2")] == [{"left": ["x"]}, None]
     assert containers_of(talk, "") is None
     shapes: tuple[Any, ...] = ({"program": {"value": []}}, {"program": {"problem": "late"}}, {"program": 3})
     for odd in shapes:

@@ -101,6 +101,22 @@ def test_one_that_others_use_stays(tmp_path: Path, ran: list[dict[str, Any]], *,
     assert shared.is_dir()
 
 
+def test_what_is_left_of_any_container_is_told_at_the_end(
+    tmp_path: Path, ran: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders = Orders()
+    lefts: list[dict[str, Any]] = [{"value": ["a"]}, {"value": ["a", "b"]}, {"problem": "no answer within 50 s"}]
+    monkeypatch.setattr(container_program, "run", lambda *_: {"program": {}, "left": lefts.pop(0)})
+    for _ in range(3):
+        orders.on_container_run(order(tmp_path))
+    orders.on_container_end({})
+    assert orders.sent[-1] == ("container_end", {"left": ["a", "b", "no answer within 50 s"]})
+    quiet = Orders()
+    quiet.on_container_end({})
+    assert quiet.sent == [("container_end", {"left": []})]
+    assert ran == []
+
+
 def test_a_port_belongs_to_no_run_meanwhile(tmp_path: Path, ran: list[dict[str, Any]]) -> None:
     orders = Orders()
     with leases.hold("port-29517") or pytest.fail("somebody has the lease"):
