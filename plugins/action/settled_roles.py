@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ansible.plugins.action import ActionBase
+from ansible.utils.vars import load_extra_vars
 from ansible_collections.ddp.play.plugins.plugin_utils.role_walk import (
     Question,
     UnknownError,
@@ -68,10 +69,10 @@ class ActionModule(ActionBase):
     def _walks(self, wanted: list[str], variables: dict[str, Any]) -> dict[str, Walk]:
         """The walks through the tasks of these roles, as far as the play imports them."""
         become = (bool(self._task.become), str(self._task.become_user or ""))
-        play = self._task.get_play()
+        extra = load_extra_vars(self._loader)
         return {
-            role: Walker(self._loader, role, own_variables(variables, play.roles, role), become).walk(tasks)
-            for role, tasks in tasks_by_role(play.tasks).items()
+            role: Walker(self._loader, role, own_variables(variables, tasks[0]._role, extra), become).walk(tasks)
+            for role, tasks in tasks_by_role(self._task.get_play().tasks).items()
             if role in wanted
         }
 

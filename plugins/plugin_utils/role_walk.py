@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ansible.errors import AnsibleError
 from ansible.playbook.block import Block
 from ansible.template import Templar
+from ansible.utils.vars import combine_vars
 from ansible_collections.ddp.play.plugins.plugin_utils.conditions import holds, registered_names
 
 if TYPE_CHECKING:
@@ -66,14 +68,15 @@ def tasks_by_role(blocks: list[Any]) -> dict[str, list[Task]]:
     return found
 
 
-def own_variables(variables: Mapping[str, Any], roles: list[Role], role: str) -> dict[str, Any]:
-    """Variables of a host without those of the other roles: the lookup of a template copies all that it gets.
+def own_variables(variables: Mapping[str, Any], role: Role, extra: Mapping[str, Any]) -> dict[str, Any]:
+    """Variables of a host as the tasks of this role have them in a play of its own, which the first play is not.
 
-    For the same reason without `vars`, in which Ansible has all variables once more.
+    There no role is public, so that `variables` are those of the site, and `extra` those of the command line. Without
+    `vars`, in which Ansible has all once more: the lookup of a template copies all that it gets.
     """
-    names = {each.get_name(include_role_fqcn=False): {*each.get_default_vars(), *each.get_vars()} for each in roles}
-    others = {"vars"}.union(*names.values()) - names[role]
-    return {name: value for name, value in variables.items() if name not in others}
+    given = {name: value for name, value in variables.items() if name != "vars"}
+    found: dict[str, Any] = reduce(combine_vars, (role.get_default_vars(), given, role.get_vars(), dict(extra)))
+    return found
 
 
 def tasks_in(blocks: list[Any]) -> Iterator[Task]:

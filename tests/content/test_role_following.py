@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -55,7 +56,7 @@ def test_the_tasks_that_are_followed_never_run(playbook: str, tasks_from: str | 
     for task in imports:
         given = task[IMPORT]
         assert task["tags"] == ["never"]
-        assert (given["public"], given["rolespec_validate"], given.get("tasks_from")) == (True, False, tasks_from)
+        assert (given["public"], given["rolespec_validate"], given.get("tasks_from")) == (False, False, tasks_from)
 
 
 def test_every_phase_of_provision_ends_if_nothing_is_to_be_done_anywhere() -> None:
@@ -110,3 +111,13 @@ def test_no_part_of_a_role_needs_what_another_part_has_read(name: str, file: str
     state = f"__{name}_state"
     if state in reached(role, words(name, str(tasks))):
         assert state in [task.get("register") for task in tasks]
+
+
+@pytest.mark.parametrize("role", FOLLOWED, ids=lambda role: role.name)
+def test_a_role_needs_no_variable_that_another_role_defines(role: Path) -> None:
+    """Where it is followed, it has no defaults of others; in its own play it may have them."""
+    others = {name for other in ROLES if other != role for name in read(other / "defaults/main.yml") or {}}
+    for path in (path for name in ("defaults", "vars", "tasks", "templates") for path in role.glob(f"{name}/*")):
+        text = "\n".join(line for line in path.read_text().splitlines() if not line.strip().startswith("#"))
+        used = {name for name in re.findall(r"\b[a-z]\w+\b(?! \| default\()", text) if name in others}
+        assert used == set(), path.name
