@@ -8,11 +8,13 @@ questions of many roles can be put to it at once. A task that does anything else
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ansible.errors import AnsibleError
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.playbook.block import Block
 from ansible.template import Templar
 from ansible.utils.vars import combine_vars
@@ -79,6 +81,15 @@ def own_variables(variables: Mapping[str, Any], role: Role, extra: Mapping[str, 
     return found
 
 
+def argument_specs(role: Role) -> tuple[dict[str, Any], bool]:
+    """What the role says of its arguments, and whether the followed file of tasks validates them when it runs."""
+    # As Ansible has read it when it parsed the plays, without a copy of it.
+    path = f"{role._role_path}/meta/argument_specs.yml"
+    specs = role.get_loader().load_from_file(path, unsafe=True)["argument_specs"]
+    options: dict[str, Any] = specs["main"]["options"]
+    return options, role._from_files.get("tasks", "main") in specs
+
+
 def tasks_in(blocks: list[Any]) -> Iterator[Task]:
     """Tasks of blocks in their order; a block that handles failures stays whole."""
     for entry in blocks:
@@ -96,6 +107,17 @@ class Walker:
     role: str
     variables: dict[str, Any]
     become: tuple[bool, str]
+
+    def refused(self, spec: dict[str, Any]) -> list[str]:
+        """What this spec refuses of the role's arguments, in Ansible's words; one that needs facts is not judged."""
+        templar = Templar(loader=self.loader, variables=self.variables)
+        values: dict[str, Any] = {}
+        for name in (name for name in spec if name in self.variables):
+            with suppress(AnsibleError):
+                values |= templar.template({name: self.variables[name]})
+        judged = ArgumentSpecValidator({name: spec[name] for name in values})
+        found = judged.validate(values, validate_role_argument_spec=True)
+        return [str(message) for message in found.error_messages]
 
     def walk(self, tasks: list[Task]) -> Walk:
         """Yield questions, take their results; return why the role is skipped, empty if all is as wanted.

@@ -42,10 +42,18 @@ class Played:
 
 
 def play(
-    folder: Path, book: str | Path, *options: str, hosts: dict[str, dict[str, Any]] | None = None, tags: str = TAGS
+    folder: Path,
+    book: str | Path,
+    *options: str,
+    hosts: dict[str, dict[str, Any]] | None = None,
+    tags: str = TAGS,
+    gpus: tuple[int, ...] = (),
 ) -> Played:
-    """Run a playbook, given by its verb or its file, on hosts that are all this machine, without GPUs and RDMA."""
-    fixture.write(folder, fixture.Hardware(gpus=()))
+    """Run a playbook, given by its verb or its file, on hosts that are all this machine, without RDMA.
+
+    Its GPUs have no driver, which cannot be read here; most hosts have none.
+    """
+    fixture.write(folder, fixture.Hardware(gpus=gpus))
     roles = ("rdma", "nvidia_driver", "nccl", "nvidia_container_toolkit")
     paths = {f"__{role}_sysfs": f"{folder}/sys" for role in roles} | {"__nvidia_driver_procfs": f"{folder}/proc"}
     (folder / "hosts.json").write_text(json.dumps({"ranks": {"hosts": hosts or {"h1": {}}}}))
@@ -96,6 +104,21 @@ def test_a_role_that_would_refuse_its_settings_does_so_itself(tmp_path: Path) ->
     found = play(tmp_path, "verify", "-e", "rdma_expected_hcas=2")
     assert found.code != 0
     assert "rdma_expected_hcas is 2, but no RDMA hardware found" in found.said["h1"][-1]
+
+
+@pytest.mark.parametrize("verb", ["verify", "provision"])
+def test_a_value_that_the_spec_of_a_role_refuses_fails(tmp_path: Path, verb: str) -> None:
+    """Although nvidia_driver would take a host with a GPU for one without."""
+    tags = "cluster_users,nvidia_driver"
+    found = play(tmp_path, verb, "--check", "-e", "nvidia_driver_enabled=Auto", tags=tags, gpus=(0x2330,))
+    assert found.code != 0
+    assert "nvidia_driver_enabled must be one of: auto, true, false, got: Auto" in found.said["h1"][-1]
+
+
+def test_a_value_that_depends_on_facts_is_not_refused(tmp_path: Path) -> None:
+    given = {"nvidia_driver_branch": "{{ ansible_facts.of_no_reading }}"}
+    found = play(tmp_path, "verify", "-e", json.dumps(given), tags="nvidia_driver")
+    assert (found.code, list(found.settled["h1"])) == (0, ["nvidia_driver"])
 
 
 # The two plays of verify.yml that have parts of base_os, with rules that nobody made.

@@ -9,11 +9,13 @@ import yaml
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
 from ansible.playbook.play import Play
+from ansible.template import trust_as_template
 from ansible.vars.manager import VariableManager
 from ansible_collections.ddp.play.plugins.plugin_utils.role_walk import (
     Question,
     UnknownError,
     Walker,
+    argument_specs,
     own_variables,
     pattern_matches,
     tasks_by_role,
@@ -214,6 +216,32 @@ def test_a_role_has_the_variables_that_it_has_in_its_own_play(registry: str) -> 
     assert {name: found[name] for name in names} == {name: wanted[name] for name in names}
     assert set(found) - {"role_names"} <= set(wanted)
     assert "vars" not in found
+
+
+def test_arguments_that_the_spec_of_a_role_refuses(tmp_path: Path) -> None:
+    spec = {"wanted": {"type": "int"}, "why": {"type": "str", "choices": ["none"]}, "paths": {"type": "list"}}
+    spec["empty"] = {"type": "bool", "default": "{{ later | bool }}"}
+    given = {
+        "wanted": "{{ 'many' }}",
+        "why": "{{ ansible_facts.later }}",
+        "empty": "{{ later }}",
+        "paths": "{{ omit }}",
+    }
+    templates = {name: trust_as_template(text) for name, text in given.items()}
+    (error,) = walker(tmp_path / "wrong", TASKS, **templates)[0].refused(spec)
+    assert "wanted" in error
+    assert "many" in error
+    assert walker(tmp_path / "right", TASKS, wanted=trust_as_template("{{ 1 }}"))[0].refused(spec) == []
+
+
+def test_which_tasks_of_a_role_validate_its_arguments() -> None:
+    _, (reading,) = real_plays({}, "Reading of the hosts")
+    role = tasks_by_role(reading.tasks)["nvidia_driver"][0]._role
+    spec, validates = argument_specs(role)
+    assert spec["nvidia_driver_enabled"]["choices"] == ["auto", "true", "false"]
+    assert not validates
+    role._from_files = {}
+    assert argument_specs(role) == (spec, True)
 
 
 def test_variables_in_their_order(tmp_path: Path) -> None:
