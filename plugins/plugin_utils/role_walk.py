@@ -139,7 +139,7 @@ class Walker:
                 said = ""
                 yield from self._ask(task, scope)
             else:
-                said = self._say_or_assert(task, scope, said)
+                said = self._say_or_assert(task, scope)
         return said
 
     def _scope(self, task: Task) -> dict[str, Any]:
@@ -154,12 +154,12 @@ class Walker:
         except AnsibleError as error:
             raise UnknownError(str(error)) from error
 
-    def _say_or_assert(self, task: Task, scope: dict[str, Any], said: str) -> str:
-        """Why the role is skipped, which this task says or an earlier one has said."""
+    def _say_or_assert(self, task: Task, scope: dict[str, Any]) -> str:
+        """Why the role is skipped, if this task says it; empty for an assertion that holds, as for every other task."""
         if task.action == SAYS:
             return self._skipped(task, scope)
         if task.action == ASSERTS and self._hold(task.args.get("that", False), scope):
-            return said
+            return ""
         raise UnknownError(task.get_name())
 
     def _skipped(self, task: Task, scope: dict[str, Any]) -> str:

@@ -161,6 +161,13 @@ def test_an_assertion_that_holds_says_nothing(tmp_path: Path, that: Any) -> None
     assert followed(tmp_path, tasks) == ([], "")
 
 
+def test_a_role_that_asserts_after_a_message_is_not_skipped(tmp_path: Path) -> None:
+    """As in the table of a run: a role that runs a task after its message has done something."""
+    tasks: list[dict[str, Any]] = [SKIP[0], {"ansible.builtin.assert": {"that": "wanted == 1"}}]
+    assert followed(tmp_path, tasks, empty=True) == ([], "")
+    assert followed(tmp_path / "last", [*reversed(tasks)], empty=True) == ([], "none")
+
+
 def test_an_empty_environment_is_none(tmp_path: Path) -> None:
     tasks = [{**READ, "environment": "{{ {} }}"}, END]
     asked, result = followed(tmp_path, tasks, {"files": {"/a": 1}})
