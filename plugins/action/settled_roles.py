@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ansible.plugins.action import ActionBase
+from ansible.utils.vars import load_extra_vars
 from ansible_collections.ddp.play.plugins.plugin_utils.role_walk import (
     Question,
     UnknownError,
     Walk,
     Walker,
+    argument_specs,
     own_variables,
     pattern_matches,
     tasks_by_role,
@@ -17,6 +19,8 @@ from ansible_collections.ddp.play.plugins.plugin_utils.role_walk import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+REMEDY = "Correct these variables in the inventory; to see all problems of it: ddp-play inventory check -i INVENTORY"
 
 
 class ActionModule(ActionBase):
@@ -27,23 +31,20 @@ class ActionModule(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return the settled roles, with the reasons of skipped ones, and the facts of the system.
 
-        Never fails: what cannot be read or judged here is left to the roles. A host that is not reachable stays so.
+        What cannot be read or judged here is left to the roles, and a host that is not reachable stays so. Fails only
+        on arguments of a role that no task of it would refuse.
         """
         result: dict[str, Any] = super().run(tmp, task_vars)
         variables = task_vars or {}
         wanted = self._wanted(variables)
-        walks, settled = self._walks(wanted, variables), {}
+        walks, refused = self._walks(wanted, variables)
+        if refused:
+            return {**result, "failed": True, "msg": f"{'; '.join(refused)}. {REMEDY}"}
+        settled: dict[str, str] = {}
         facts: dict[str, Any] = {}
         answers: dict[str, Mapping[str, Any] | None] = dict.fromkeys(walks)
         while answers:
-            questions: dict[str, Question] = {}
-            for role, answer in answers.items():
-                try:
-                    questions[role] = walks[role].send(answer)
-                except StopIteration as ended:
-                    settled[role] = str(ended.value)
-                except UnknownError as unknown:
-                    self._display.vv(f"{variables.get('inventory_hostname')}: {role} is not settled: {unknown}")
+            questions = self._next(walks, answers, settled, variables)
             answers = dict(self._answers(questions, variables))
             for found in answers.values():
                 facts.update(_of_the_system(found or {}))
@@ -65,15 +66,44 @@ class ActionModule(ActionBase):
             if pattern_matches(pattern, groups, host)
         ]
 
-    def _walks(self, wanted: list[str], variables: dict[str, Any]) -> dict[str, Walk]:
-        """The walks through the tasks of these roles, as far as the play imports them."""
+    def _walks(self, wanted: list[str], variables: dict[str, Any]) -> tuple[dict[str, Walk], list[str]]:
+        """The walks through the tasks of these roles, as far as the play imports them, and refused arguments.
+
+        A role that refuses its arguments itself, as in provision, is not followed.
+        """
         become = (bool(self._task.become), str(self._task.become_user or ""))
-        play = self._task.get_play()
-        return {
-            role: Walker(self._loader, role, own_variables(variables, play.roles, role), become).walk(tasks)
-            for role, tasks in tasks_by_role(play.tasks).items()
-            if role in wanted
-        }
+        extra = load_extra_vars(self._loader)
+        walks: dict[str, Walk] = {}
+        refused: list[str] = []
+        for role, tasks in tasks_by_role(self._task.get_play().tasks).items():
+            if role not in wanted:
+                continue
+            walker = Walker(self._loader, role, own_variables(variables, tasks[0]._role, extra), become)
+            spec, validates = argument_specs(tasks[0]._role)
+            errors = walker.refused(spec)
+            if not errors:
+                walks[role] = walker.walk(tasks)
+            elif not validates:
+                refused += [f"{role}: {error}" for error in errors]
+        return walks, refused
+
+    def _next(
+        self,
+        walks: dict[str, Walk],
+        answers: dict[str, Mapping[str, Any] | None],
+        settled: dict[str, str],
+        variables: dict[str, Any],
+    ) -> dict[str, Question]:
+        """The next question of each walk that has got an answer; one that ends is put into `settled`."""
+        questions: dict[str, Question] = {}
+        for role, answer in answers.items():
+            try:
+                questions[role] = walks[role].send(answer)
+            except StopIteration as ended:
+                settled[role] = str(ended.value)
+            except UnknownError as unknown:
+                self._display.vv(f"{variables.get('inventory_hostname')}: {role} is not settled: {unknown}")
+        return questions
 
     def _answers(self, questions: dict[str, Question], variables: dict[str, Any]) -> dict[str, Mapping[str, Any]]:
         """What the host answers, by role; empty without questions, and if the host refuses to answer."""

@@ -10,6 +10,7 @@ description:
   - Follows the tasks of the roles that the play imports under the tag C(never), in one process on the controller, and
     reads the host for all of them at once. A role that ends without another task is settled.
   - Changes nothing. A role that finds anything, or whose tasks cannot be followed, is not settled; it has to run.
+  - Fails on values that the specs of the roles refuse where the tasks of the roles would not.
 options:
   roles:
     description: Pattern of the hosts of each role, as C(hosts) of a play. The controller evaluates it.
@@ -39,7 +40,7 @@ ansible_facts:
   description:
     - C(ddp_settled_roles), by name the settled roles with the reason if one is skipped, C(ddp_unsettled_roles), the
       names of the others that the host has, and the facts of the system.
-  returned: always
+  returned: success
   type: dict
 answers:
   description: The result of each question, in their order.

@@ -8,12 +8,16 @@ questions of many roles can be put to it at once. A task that does anything else
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ansible.errors import AnsibleError
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.playbook.block import Block
 from ansible.template import Templar
+from ansible.utils.vars import combine_vars
 from ansible_collections.ddp.play.plugins.plugin_utils.conditions import holds, registered_names
 
 if TYPE_CHECKING:
@@ -66,14 +70,24 @@ def tasks_by_role(blocks: list[Any]) -> dict[str, list[Task]]:
     return found
 
 
-def own_variables(variables: Mapping[str, Any], roles: list[Role], role: str) -> dict[str, Any]:
-    """Variables of a host without those of the other roles: the lookup of a template copies all that it gets.
+def own_variables(variables: Mapping[str, Any], role: Role, extra: Mapping[str, Any]) -> dict[str, Any]:
+    """Variables of a host as the tasks of this role have them in a play of its own, which the first play is not.
 
-    For the same reason without `vars`, in which Ansible has all variables once more.
+    There no role is public, so that `variables` are those of the site, and `extra` those of the command line. Without
+    `vars`, in which Ansible has all once more: the lookup of a template copies all that it gets.
     """
-    names = {each.get_name(include_role_fqcn=False): {*each.get_default_vars(), *each.get_vars()} for each in roles}
-    others = {"vars"}.union(*names.values()) - names[role]
-    return {name: value for name, value in variables.items() if name not in others}
+    given = {name: value for name, value in variables.items() if name != "vars"}
+    found: dict[str, Any] = reduce(combine_vars, (role.get_default_vars(), given, role.get_vars(), dict(extra)))
+    return found
+
+
+def argument_specs(role: Role) -> tuple[dict[str, Any], bool]:
+    """What the role says of its arguments, and whether the followed file of tasks validates them when it runs."""
+    # As Ansible has read it when it parsed the plays, without a copy of it.
+    path = f"{role._role_path}/meta/argument_specs.yml"
+    specs = role.get_loader().load_from_file(path, unsafe=True)["argument_specs"]
+    options: dict[str, Any] = specs["main"]["options"]
+    return options, role._from_files.get("tasks", "main") in specs
 
 
 def tasks_in(blocks: list[Any]) -> Iterator[Task]:
@@ -93,6 +107,17 @@ class Walker:
     role: str
     variables: dict[str, Any]
     become: tuple[bool, str]
+
+    def refused(self, spec: dict[str, Any]) -> list[str]:
+        """What this spec refuses of the role's arguments, in Ansible's words; one that needs facts is not judged."""
+        templar = Templar(loader=self.loader, variables=self.variables)
+        values: dict[str, Any] = {}
+        for name in (name for name in spec if name in self.variables):
+            with suppress(AnsibleError):
+                values |= templar.template({name: self.variables[name]})
+        judged = ArgumentSpecValidator({name: spec[name] for name in values})
+        found = judged.validate(values, validate_role_argument_spec=True)
+        return [str(message) for message in found.error_messages]
 
     def walk(self, tasks: list[Task]) -> Walk:
         """Yield questions, take their results; return why the role is skipped, empty if all is as wanted.
@@ -114,7 +139,7 @@ class Walker:
                 said = ""
                 yield from self._ask(task, scope)
             else:
-                said = self._say_or_assert(task, scope, said)
+                said = self._say_or_assert(task, scope)
         return said
 
     def _scope(self, task: Task) -> dict[str, Any]:
@@ -129,12 +154,12 @@ class Walker:
         except AnsibleError as error:
             raise UnknownError(str(error)) from error
 
-    def _say_or_assert(self, task: Task, scope: dict[str, Any], said: str) -> str:
-        """Why the role is skipped, which this task says or an earlier one has said."""
+    def _say_or_assert(self, task: Task, scope: dict[str, Any]) -> str:
+        """Why the role is skipped, if this task says it; empty for an assertion that holds, as for every other task."""
         if task.action == SAYS:
             return self._skipped(task, scope)
         if task.action == ASSERTS and self._hold(task.args.get("that", False), scope):
-            return said
+            return ""
         raise UnknownError(task.get_name())
 
     def _skipped(self, task: Task, scope: dict[str, Any]) -> str:

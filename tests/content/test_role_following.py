@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.content.role_files import ROOT, read
-from tests.content.role_tasks import ROLES, condition, tasks_of
+from tests.content.role_files import PLAYBOOKS, ROOT, read, tasks_in
+from tests.content.role_tasks import ROLES, condition, included, tasks_of
+from tests.content.test_role_ends import reached, words
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,7 +56,7 @@ def test_the_tasks_that_are_followed_never_run(playbook: str, tasks_from: str | 
     for task in imports:
         given = task[IMPORT]
         assert task["tags"] == ["never"]
-        assert (given["public"], given["rolespec_validate"], given.get("tasks_from")) == (True, False, tasks_from)
+        assert (given["public"], given["rolespec_validate"], given.get("tasks_from")) == (False, False, tasks_from)
 
 
 def test_every_phase_of_provision_ends_if_nothing_is_to_be_done_anywhere() -> None:
@@ -82,3 +84,40 @@ def test_a_verification_ends_first_if_it_was_followed(role: Path) -> None:
     first = tasks_of(role, "verify")[0]
     assert first["ansible.builtin.meta"] == "end_role"
     assert condition(first) == f"'{role.name}' in ddp_settled | default({{}})"
+
+
+def parts() -> set[tuple[str, str]]:
+    """Roles and their files that a playbook runs besides main and verify."""
+    found: set[tuple[str, str]] = set()
+    for playbook in PLAYBOOKS:
+        for task in tasks_in(read(playbook)):
+            given = task.get(IMPORT) or task.get("ansible.builtin.include_role") or {}
+            found.add((short(given.get("name", "")), given.get("tasks_from", "main")))
+    return {(role.name, name) for role in FOLLOWED for name in sorted({n for r, n in found if r == role.name})}
+
+
+def run_by(role: Path, name: str) -> list[dict[str, Any]]:
+    """The tasks of this file, and of those that it imports or includes by their names."""
+    tasks = list(tasks_in(tasks_of(role, name)))
+    others = [other for task in tasks if (other := included(task)) and "{" not in other]
+    return tasks + [task for other in others for task in run_by(role, other)]
+
+
+@pytest.mark.parametrize(("name", "file"), sorted(parts()))
+def test_no_part_of_a_role_needs_what_another_part_has_read(name: str, file: str) -> None:
+    """A settled role ends before its reading: its parts that a playbook runs later read for themselves."""
+    role = ROOT / "roles" / name
+    tasks = run_by(role, file)
+    state = f"__{name}_state"
+    if state in reached(role, words(name, str(tasks))):
+        assert state in [task.get("register") for task in tasks]
+
+
+@pytest.mark.parametrize("role", FOLLOWED, ids=lambda role: role.name)
+def test_a_role_needs_no_variable_that_another_role_defines(role: Path) -> None:
+    """Where it is followed, it has no defaults of others; in its own play it may have them."""
+    others = {name for other in ROLES if other != role for name in read(other / "defaults/main.yml") or {}}
+    for path in (path for name in ("defaults", "vars", "tasks", "templates") for path in role.glob(f"{name}/*")):
+        text = "\n".join(line for line in path.read_text().splitlines() if not line.strip().startswith("#"))
+        used = {name for name in re.findall(r"\b[a-z]\w+\b(?! \| default\()", text) if name in others}
+        assert used == set(), path.name

@@ -7,15 +7,13 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.content.role_files import ROOT
 from tests.roles_gpu import fixture
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.runner
 
@@ -43,14 +41,25 @@ class Played:
     settled: dict[str, dict[str, str]]
 
 
-def play(folder: Path, verb: str, *options: str, hosts: dict[str, dict[str, Any]] | None = None) -> Played:
-    """Run a playbook on hosts that are all this machine, without GPUs and RDMA."""
-    fixture.write(folder, fixture.Hardware(gpus=()))
+def play(
+    folder: Path,
+    book: str | Path,
+    *options: str,
+    hosts: dict[str, dict[str, Any]] | None = None,
+    tags: str = TAGS,
+    gpus: tuple[int, ...] = (),
+) -> Played:
+    """Run a playbook, given by its verb or its file, on hosts that are all this machine, without RDMA.
+
+    Its GPUs have no driver, which cannot be read here; most hosts have none.
+    """
+    fixture.write(folder, fixture.Hardware(gpus=gpus))
     roles = ("rdma", "nvidia_driver", "nccl", "nvidia_container_toolkit")
     paths = {f"__{role}_sysfs": f"{folder}/sys" for role in roles} | {"__nvidia_driver_procfs": f"{folder}/proc"}
     (folder / "hosts.json").write_text(json.dumps({"ranks": {"hosts": hosts or {"h1": {}}}}))
     extra = json.dumps(SITE | paths)
-    words = ["playbook", "-i", "hosts.json", str(ROOT / f"playbooks/{verb}.yml"), "--tags", TAGS, "-e", extra]
+    path = book if isinstance(book, Path) else ROOT / f"playbooks/{book}.yml"
+    words = ["playbook", "-i", "hosts.json", str(path), "--tags", tags, "-e", extra]
     done = subprocess.run(
         [sys.executable, "-m", "ansible", *words, *options],
         env=os.environ | {"ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json", "ANSIBLE_DEPRECATION_WARNINGS": "0"},
@@ -95,6 +104,51 @@ def test_a_role_that_would_refuse_its_settings_does_so_itself(tmp_path: Path) ->
     found = play(tmp_path, "verify", "-e", "rdma_expected_hcas=2")
     assert found.code != 0
     assert "rdma_expected_hcas is 2, but no RDMA hardware found" in found.said["h1"][-1]
+
+
+@pytest.mark.parametrize("verb", ["verify", "provision"])
+def test_a_value_that_the_spec_of_a_role_refuses_fails(tmp_path: Path, verb: str) -> None:
+    """Although nvidia_driver would take a host with a GPU for one without."""
+    tags = "cluster_users,nvidia_driver"
+    found = play(tmp_path, verb, "--check", "-e", "nvidia_driver_enabled=Auto", tags=tags, gpus=(0x2330,))
+    assert found.code != 0
+    assert "nvidia_driver_enabled must be one of: auto, true, false, got: Auto" in found.said["h1"][-1]
+
+
+def test_a_value_that_depends_on_facts_is_not_refused(tmp_path: Path) -> None:
+    given = {"nvidia_driver_branch": "{{ ansible_facts.of_no_reading }}"}
+    found = play(tmp_path, "verify", "-e", json.dumps(given), tags="nvidia_driver")
+    assert (found.code, list(found.settled["h1"])) == (0, ["nvidia_driver"])
+
+
+# The two plays of verify.yml that have parts of base_os, with rules that nobody made.
+PEERS = """
+- hosts: all
+  gather_facts: false
+  vars: {ddp_settled: {base_os: ""}}
+  tasks:
+    - ansible.builtin.import_role: {name: ddp.play.base_os, tasks_from: verify}
+- hosts: all
+  gather_facts: false
+  vars: {base_os_peers: "{{ ansible_play_hosts }}"}
+  tasks:
+    - ansible.builtin.import_role: {name: ddp.play.base_os, tasks_from: peer}
+"""
+FIREWALL = {"base_os_firewall": True, "__base_os_probed_address": "127.0.0.1"}
+
+
+@pytest.mark.parametrize(("given", "failed"), [({}, False), ({"__base_os_connection": {"msg": "no route"}}, True)])
+def test_a_peer_connects_to_a_host_whose_firewall_is_settled(
+    tmp_path: Path, given: dict[str, Any], failed: bool
+) -> None:
+    book = tmp_path / "peers.yml"
+    book.write_text(PEERS)
+    found = play(tmp_path, book, "-e", json.dumps(FIREWALL | given), hosts={"h1": {}, "h2": {}}, tags="all")
+    assert (found.code != 0) is failed
+    for host, peer in (("h1", "h2"), ("h2", "h1")):
+        assert found.tasks[host][-1] == "peer | Assert that the connection was made"
+        assert (f"{peer} does not reach port" in found.said[host][-1]) is failed
+        assert ("no route" in found.said[host][-1]) is failed
 
 
 def test_tags_select_what_is_followed(tmp_path: Path) -> None:

@@ -9,15 +9,19 @@ import yaml
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
 from ansible.playbook.play import Play
+from ansible.template import trust_as_template
 from ansible.vars.manager import VariableManager
 from ansible_collections.ddp.play.plugins.plugin_utils.role_walk import (
     Question,
     UnknownError,
     Walker,
+    argument_specs,
     own_variables,
     pattern_matches,
     tasks_by_role,
 )
+
+from tests.content.role_files import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,11 +50,13 @@ def walker(folder: Path, tasks: list[dict[str, Any]], **variables: Any) -> tuple
     role = folder / "roles/demo"
     (role / "tasks").mkdir(parents=True)
     (role / "defaults").mkdir()
+    (role / "vars").mkdir()
+    (role / "vars/main.yml").write_text(yaml.safe_dump({"__fixed": 1}))
     (role / "tasks/verify.yml").write_text(yaml.safe_dump(tasks))
     (role / "defaults/main.yml").write_text(
         yaml.safe_dump({"wanted": 1, "paths": ["/a"], "empty": False, "why": "none"})
     )
-    imported = {"ansible.builtin.import_role": {"name": "demo", "tasks_from": "verify", "public": True}}
+    imported = {"ansible.builtin.import_role": {"name": "demo", "tasks_from": "verify", "public": False}}
     site = [{"hosts": "localhost", "become": True, "tasks": [imported]}]
     (folder / "site.yml").write_text(yaml.safe_dump(site))
     loader = DataLoader()
@@ -62,7 +68,7 @@ def walker(folder: Path, tasks: list[dict[str, Any]], **variables: Any) -> tuple
     assert list(found) == ["demo"]
     # as in a run, where manager.get_vars has the facts of the host as well
     scope = {**manager.get_vars(play=play), "ansible_facts": {}, **variables}
-    return Walker(loader, "demo", scope, (True, "")), found["demo"]
+    return Walker(loader, "demo", own_variables(scope, found["demo"][0]._role, {}), (True, "")), found["demo"]
 
 
 def followed(
@@ -155,6 +161,13 @@ def test_an_assertion_that_holds_says_nothing(tmp_path: Path, that: Any) -> None
     assert followed(tmp_path, tasks) == ([], "")
 
 
+def test_a_role_that_asserts_after_a_message_is_not_skipped(tmp_path: Path) -> None:
+    """As in the table of a run: a role that runs a task after its message has done something."""
+    tasks: list[dict[str, Any]] = [SKIP[0], {"ansible.builtin.assert": {"that": "wanted == 1"}}]
+    assert followed(tmp_path, tasks, empty=True) == ([], "")
+    assert followed(tmp_path / "last", [*reversed(tasks)], empty=True) == ([], "none")
+
+
 def test_an_empty_environment_is_none(tmp_path: Path) -> None:
     tasks = [{**READ, "environment": "{{ {} }}"}, END]
     asked, result = followed(tmp_path, tasks, {"files": {"/a": 1}})
@@ -184,28 +197,66 @@ def test_variables_of_an_import(tmp_path: Path) -> None:
     assert followed(tmp_path, tasks, {})[0][0].arguments == {"files": ["/c"]}
 
 
-class StandInRole:
-    """A role by its name, with the variable of its defaults and that of its vars."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def get_name(self, *, include_role_fqcn: bool) -> str:
-        assert not include_role_fqcn
-        return self.name
-
-    def get_default_vars(self) -> dict[str, int]:
-        return {f"{self.name}_default": 1}
-
-    def get_vars(self) -> dict[str, int]:
-        return {f"__{self.name}_var": 2}
+def real_plays(given: dict[str, Any], *names: str) -> tuple[VariableManager, list[Play]]:
+    """These plays of verify.yml, and the variables of host h1, which has the given ones."""
+    loader = DataLoader()
+    inventory = InventoryManager(loader, "h1,")
+    for name, value in given.items():
+        inventory.get_host("h1").set_variable(name, value)
+    manager = VariableManager(loader, inventory)
+    rows = loader.load_from_file(str(ROOT / "playbooks/verify.yml"), trusted_as_template=True)
+    found = {row["name"]: row for row in rows}
+    return manager, [Play.load(found[name], manager, loader) for name in names]
 
 
-def test_a_role_has_no_variables_of_the_others() -> None:
-    roles: list[Any] = [StandInRole("demo"), StandInRole("other")]
-    mine = {"demo_default": 1, "__demo_var": 2, "inventory_hostname": "h1"}
-    variables = {**mine, "other_default": 3, "__other_var": 4}
-    assert own_variables({**variables, "vars": variables}, roles, "demo") == mine
+@pytest.mark.parametrize("registry", ["10.1.0.1", ""])
+def test_a_role_has_the_variables_that_it_has_in_its_own_play(registry: str) -> None:
+    """Those of another role's name too, which docker_engine reads, if somebody has set them."""
+    given = {"image_distribution_registry_address": registry, "docker_engine_proxy": "http://proxy:3128"}
+    manager, (reading, own) = real_plays({**given, "rdma_enabled": True}, "Reading of the hosts", "Container engine")
+    host = manager._inventory.get_host("h1")
+    task = tasks_by_role(own.tasks)["docker_engine"][-1]
+    wanted = manager.get_vars(play=own, host=host, task=task)
+    scope = manager.get_vars(play=reading, host=host)
+    found = own_variables(scope, tasks_by_role(reading.tasks)["docker_engine"][0]._role, {})
+    names = {name for name in found if "docker_engine" in name} | set(given) | {"rdma_enabled"}
+    assert {name: found[name] for name in names} == {name: wanted[name] for name in names}
+    assert set(found) - {"role_names"} <= set(wanted)
+    assert "vars" not in found
+
+
+def test_arguments_that_the_spec_of_a_role_refuses(tmp_path: Path) -> None:
+    spec = {"wanted": {"type": "int"}, "why": {"type": "str", "choices": ["none"]}, "paths": {"type": "list"}}
+    spec["empty"] = {"type": "bool", "default": "{{ later | bool }}"}
+    given = {
+        "wanted": "{{ 'many' }}",
+        "why": "{{ ansible_facts.later }}",
+        "empty": "{{ later }}",
+        "paths": "{{ omit }}",
+    }
+    templates = {name: trust_as_template(text) for name, text in given.items()}
+    (error,) = walker(tmp_path / "wrong", TASKS, **templates)[0].refused(spec)
+    assert "wanted" in error
+    assert "many" in error
+    assert walker(tmp_path / "right", TASKS, wanted=trust_as_template("{{ 1 }}"))[0].refused(spec) == []
+
+
+def test_which_tasks_of_a_role_validate_its_arguments() -> None:
+    _, (reading,) = real_plays({}, "Reading of the hosts")
+    role = tasks_by_role(reading.tasks)["nvidia_driver"][0]._role
+    spec, validates = argument_specs(role)
+    assert spec["nvidia_driver_enabled"]["choices"] == ["auto", "true", "false"]
+    assert not validates
+    role._from_files = {}
+    assert argument_specs(role) == (spec, True)
+
+
+def test_variables_in_their_order(tmp_path: Path) -> None:
+    _, tasks = walker(tmp_path, [{"ansible.builtin.meta": "end_role"}], wanted=2)
+    given = {"wanted": 2, "__fixed": 2, "other": True}
+    found = own_variables({**given, "vars": given}, tasks[0]._role, {})
+    assert found == {"wanted": 2, "paths": ["/a"], "empty": False, "why": "none", "__fixed": 1, "other": True}
+    assert own_variables(given, tasks[0]._role, {"__fixed": 3, "paths": []}) == {**found, "__fixed": 3, "paths": []}
 
 
 @pytest.mark.parametrize(
