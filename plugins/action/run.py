@@ -6,7 +6,7 @@ import contextlib
 import os
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
@@ -21,7 +21,7 @@ try:
     )
     from ddp_play.ansible.plugin_variables import PLAN_TAG
     from ddp_play.bundle.outcome import RunStatus
-    from ddp_play.errors import DdpPlayError, HostNotReady
+    from ddp_play.errors import DdpPlayError, HostNotReady, InternalError, UsageError
     from ddp_play.planning.job import Job
     from ddp_play.planning.job_secrets import JobSecrets, Known, refuse_elsewhere, secret_name_globs, separate
     from ddp_play.planning.job_values import PREFIX
@@ -33,6 +33,9 @@ except ImportError as error:
 from ansible_collections.ddp.play.plugins.plugin_utils.host_approach import Approach, Approaches
 from ansible_collections.ddp.play.plugins.plugin_utils.host_query import ask, query_of, refuse
 from ansible_collections.ddp.play.plugins.plugin_utils.vaulted import decrypted_texts, is_vaulted
+
+if TYPE_CHECKING:
+    from ddp_play.bundle.paths import RunPaths
 
 # Imported when they are needed: planning alone needs neither.
 SUPERVISION, JOB_CHECK = "ddp_play.run.supervise_action", "ddp_play.checks.job_check"
@@ -65,13 +68,25 @@ class ActionModule(ActionBase):
 
     def _plan(self, variables: dict[str, Any], discovery: Discovery) -> tuple[dict[str, Any], JobSecrets]:
         """Write the plan into the run's directory. A job that cannot run fails with the error's message and hint."""
+        paths = plan_action.run_paths()
         try:
-            return self._planned(variables, discovery)
+            return self._planned(variables, discovery, paths)
+        except DdpPlayError as error:
+            self._refuse(error, variables, paths)
+            raise
+        except AnsibleError as error:
+            mistake = UsageError(str(error), hint="correct this variable of the job")
+            self._refuse(mistake, variables, paths)
+            raise mistake from error
         except Exception as error:
-            self._refuse(error, variables)
+            hint = f"please report it with the playbook's output, which ddp-play run keeps in {paths.ansible}"
+            of_ours = InternalError(f"ddp-play itself failed ({type(error).__name__})", hint=hint)
+            self._refuse(of_ours, variables, paths)
             raise
 
-    def _planned(self, variables: dict[str, Any], discovery: Discovery) -> tuple[dict[str, Any], JobSecrets]:
+    def _planned(
+        self, variables: dict[str, Any], discovery: Discovery, paths: RunPaths
+    ) -> tuple[dict[str, Any], JobSecrets]:
         values = {
             name: self._templar.template(variables[PREFIX + name])
             for name in Job.model_fields
@@ -92,12 +107,14 @@ class ActionModule(ActionBase):
             asking.rows,
             secrets=secrets,
             playbook_dir=str(variables.get("playbook_dir", ".")),
+            paths=paths,
         )
         return planned, secrets
 
-    def _refuse(self, error: Exception, variables: dict[str, Any]) -> None:
+    def _refuse(self, error: DdpPlayError, variables: dict[str, Any], paths: RunPaths) -> None:
         """Record why the run cannot start, and tell its end."""
-        paths = plan_action.record_failure(error) if isinstance(error, DdpPlayError) else plan_action.run_paths()
+        with contextlib.suppress(OSError):  # the disk may be what is wrong
+            plan_action.record_failure(error, paths)
         if self._only_plans(variables):
             return
         import_module(HOOKS).tell_refused(
