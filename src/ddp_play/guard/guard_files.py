@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, NamedTuple
 
 from .bounded_reading import read_all
 from .untrusted_paths import Below, open_file
@@ -31,15 +31,6 @@ class Claim(NamedTuple):
     is_known: bool = False
 
 
-def read_spec(place: HostRun, uid: int) -> Dict[str, Any]:
-    """Owner, controller and creation of an attempt that a process of user `uid` names as its own.
-
-    Empty if the file is not that user's, or does not answer.
-    """
-    found: Dict[str, Any] = read_all({"spec": (lambda: _spec(place, uid), LIMIT_S)})["spec"].get("value", {})
-    return found
-
-
 class GuardFiles:
     """Readings of the same guards, one after the other."""
 
@@ -50,12 +41,24 @@ class GuardFiles:
 
     def read(self, claims: Dict[int, Claim]) -> Dict[int, Dict[str, Any]]:
         """By pid: `owner`, `phase`, `ranks` (how many by state) and `pids`; or `problem`."""
+        return self._read(claims, _told)
+
+    def specs(self, claims: Iterable[Claim]) -> Dict[Claim, Dict[str, Any]]:
+        """Owner, controller and creation of each attempt that a process names as its own.
+
+        Without them if the file is not that user's, or does not answer.
+        """
+        rows = dict(enumerate(claims))
+        found = self._read(rows, lambda claim: _spec(claim.place, claim.uid))
+        return {claim: found[at] for at, claim in rows.items()}
+
+    def _read(self, claims: Dict[int, Claim], told_by: Callable[[Claim], Dict[str, Any]]) -> Dict[int, Dict[str, Any]]:
         of_users: Dict[int, Dict[int, Claim]] = {}
         for pid, claim in claims.items():
             of_users.setdefault(claim.uid, {})[pid] = claim
         now = time.monotonic()
         asked = {uid: rows for uid, rows in of_users.items() if now >= self._ask_at.get(uid, 0.0)}
-        answers = read_all({str(uid): (_reading(rows), LIMIT_S) for uid, rows in asked.items()})
+        answers = read_all({str(uid): (_reading(rows, told_by), LIMIT_S) for uid, rows in asked.items()})
         found: Dict[int, Dict[str, Any]] = {}
         for uid, rows in of_users.items():
             answer = answers.get(str(uid), {"problem": "no answer within %g s" % LIMIT_S})
@@ -63,7 +66,9 @@ class GuardFiles:
                 self._note(uid, hangs="value" not in answer and answer.get("took_s", 0.0) >= LIMIT_S)
             for pid, claim in rows.items():
                 told = answer.get("value", {}).get(str(pid))
-                found[pid] = told or {"problem": "%s: %s" % (claim.place.root, answer.get("problem"))}
+                found[pid] = (
+                    told if told is not None else {"problem": "%s: %s" % (claim.place.root, answer.get("problem"))}
+                )
         return found
 
     def _note(self, uid: int, *, hangs: bool) -> None:
@@ -74,14 +79,23 @@ class GuardFiles:
         self._pause_s[uid], self._ask_at[uid] = pause_s, time.monotonic() + pause_s
 
 
-def _reading(rows: Dict[int, Claim]) -> Callable[[], Dict[str, Any]]:
-    return lambda: {str(pid): _told_alone(claim) for pid, claim in rows.items()}
+# Of this process, which asks who holds a lease or a name again and again.
+_SPECS = GuardFiles()
 
 
-def _told_alone(claim: Claim) -> Dict[str, Any]:
+def read_specs(claims: Iterable[Claim]) -> Dict[Claim, Dict[str, Any]]:
+    """`GuardFiles.specs`, with what this process knows of files that did not answer."""
+    return _SPECS.specs(claims)
+
+
+def _reading(rows: Dict[int, Claim], told_by: Callable[[Claim], Dict[str, Any]]) -> Callable[[], Dict[str, Any]]:
+    return lambda: {str(pid): _told_alone(claim, told_by) for pid, claim in rows.items()}
+
+
+def _told_alone(claim: Claim, told_by: Callable[[Claim], Dict[str, Any]]) -> Dict[str, Any]:
     """Files that are something else than all expect hide those of no other guard."""
     try:
-        return _told(claim)
+        return told_by(claim)
     except Exception as error:  # noqa: BLE001 - a process may claim any directory, with anything in it
         return {"problem": "%s: %s" % (claim.place.root, error)}
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ddp_play.guard import guard_files
-from ddp_play.guard.guard_files import Claim, GuardFiles, read_spec
+from ddp_play.guard.guard_files import Claim, GuardFiles, read_specs
 from ddp_play.guard.run_directory import HostRun
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -47,13 +47,13 @@ def test_a_spec_is_an_object_of_the_user_of_the_process(
     place = HostRun(tmp_path)
     if content is not None:
         place.spec.write_bytes(content)
-    assert read_spec(place, ME) == spec
-    assert read_spec(place, ME + 1) == {}
+    ours, foreign = Claim(place, ME), Claim(place, ME + 1)
+    assert read_specs([ours, foreign]) == {ours: spec, foreign: {}}
 
 
 def test_a_text_is_cut(tmp_path: Path) -> None:
     HostRun(tmp_path).spec.write_text(json.dumps({"owner": "z" * 1_000_000}))
-    assert len(read_spec(HostRun(tmp_path), ME)["owner"]) == guard_files.MAX_NAME
+    assert len(next(iter(read_specs([Claim(HostRun(tmp_path), ME)]).values()))["owner"]) == guard_files.MAX_NAME
 
 
 def test_the_state_of_an_attempt(tmp_path: Path) -> None:
@@ -132,11 +132,12 @@ def test_a_file_system_that_hangs_hangs_nobody(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    first, second, spec = (json.loads(line) for line in done.stdout.splitlines())
+    first, second, specs, again = (json.loads(line) for line in done.stdout.splitlines())
     problem = f"{tmp_path}/home/1.h1: no answer within 2 s"
     assert first["told"] == {"1": {"problem": problem}, "2": {"owner": "", "problem": f"no state in {tmp_path}"}}
     assert second["told"] == first["told"]
     assert 2 <= first["took_s"] < 10
     assert second["took_s"] < 2, "the hung one was not asked"
-    assert spec["told"] == {}
-    assert spec["took_s"] < 10
+    assert specs["told"] == again["told"] == [{"problem": problem}, {}]
+    assert 2 <= specs["took_s"] < 10
+    assert again["took_s"] < 2
