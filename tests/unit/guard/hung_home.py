@@ -34,7 +34,12 @@ def main() -> None:
     fuse = mount_fuse(str(hung))
     threading.Thread(target=serve, args=(fuse, lambda: None), daemon=True).start()
     files = GuardFiles()
-    claims = {1: Claim(HostRun(hung / "1.h1"), KIM), 2: Claim(HostRun(other), os.geteuid())}
+    claims = {
+        1: Claim(HostRun(hung / "1.h1"), KIM),
+        2: Claim(HostRun(other), os.geteuid()),
+        3: Claim(HostRun(hung / "2.h1"), os.geteuid()),
+        4: Claim(HostRun(other), KIM),
+    }
     for _ in range(2):
         tell(lambda: files.read(claims))
     for _ in range(2):
