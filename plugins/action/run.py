@@ -58,16 +58,21 @@ class ActionModule(ActionBase):
         installed_collection.check_same_build(Path(__file__))
         try:
             with contextlib.closing(Discovery(bounded_execution.answer_limit_s())) as discovery:
-                planned, secrets = self._plan(variables, discovery)
+                planned, secrets, registry = self._plan(variables, discovery)
                 if self._only_plans(variables):
                     return {**result, "changed": False, **planned}
                 with reported(planned["run_dir"]):
-                    return {**result, **self._supervise(variables, planned["run_dir"], secrets, discovery)}
+                    return {**result, **self._supervise(variables, planned["run_dir"], secrets, registry, discovery)}
         except DdpPlayError as error:
             return {**result, "failed": True, "msg": str(error)}
 
-    def _plan(self, variables: dict[str, Any], discovery: Discovery) -> tuple[dict[str, Any], JobSecrets]:
-        """Write the plan into the run's directory. A job that cannot run fails with the error's message and hint."""
+    def _plan(
+        self, variables: dict[str, Any], discovery: Discovery
+    ) -> tuple[dict[str, Any], JobSecrets, dict[str, str]]:
+        """Write the plan into the run's directory. A job that cannot run fails with the error's message and hint.
+
+        Also returns what the supervisor needs and no file gets: the job's secrets, and its login at a registry.
+        """
         paths = plan_action.run_paths()
         try:
             return self._planned(variables, discovery, paths)
@@ -86,7 +91,7 @@ class ActionModule(ActionBase):
 
     def _planned(
         self, variables: dict[str, Any], discovery: Discovery, paths: RunPaths
-    ) -> tuple[dict[str, Any], JobSecrets]:
+    ) -> tuple[dict[str, Any], JobSecrets, dict[str, str]]:
         values = {
             name: self._templar.template(variables[PREFIX + name])
             for name in Job.model_fields
@@ -96,7 +101,8 @@ class ActionModule(ActionBase):
         batch = failed | set(variables["ansible_play_batch"])  # with `serial`, each batch is a job of its own
         hosts = [host for host in variables["ansible_play_hosts_all"] if host in batch]
         secrets = self._secrets(values, variables)
-        self._webhook(variables)  # a mistake in it must not come after the plan
+        self._webhook(variables)  # a mistake in it, or in the login, must not come after the plan
+        registry = {} if self._only_plans(variables) else self._registry(variables)
         values["spares"] = values.get("spares") or list((variables.get("groups") or {}).get(plan_action.SPARES) or ())
         # In YAML a key without a value is null and stays null: its value comes from the caller's environment.
         values["env"] = secrets.env or {}
@@ -109,7 +115,7 @@ class ActionModule(ActionBase):
             playbook_dir=str(variables.get("playbook_dir", ".")),
             paths=paths,
         )
-        return planned, secrets
+        return planned, secrets, registry
 
     def _refuse(self, error: DdpPlayError, variables: dict[str, Any], paths: RunPaths) -> None:
         """Record why the run cannot start, and tell its end."""
@@ -140,14 +146,19 @@ class ActionModule(ActionBase):
         return secrets
 
     def _supervise(
-        self, variables: dict[str, Any], run_dir: str, secrets: JobSecrets, discovery: Discovery
+        self,
+        variables: dict[str, Any],
+        run_dir: str,
+        secrets: JobSecrets,
+        registry: dict[str, str],
+        discovery: Discovery,
     ) -> dict[str, Any]:
         """Carry out the plan. Failed unless the run succeeded; `exit_code` is that of the verdict."""
         become_passwords, ssh_passwords = discovery.passwords()
         outcome = import_module(SUPERVISION).supervise_run(
             run_dir,
             secret_values=secrets.values,
-            registry=self._registry(variables),
+            registry=registry,
             become_passwords=become_passwords,
             ssh_passwords=ssh_passwords,
             channels=discovery.take(),

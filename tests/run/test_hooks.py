@@ -84,12 +84,12 @@ def test_an_error_of_the_supervisor_itself_is_told(play: Play) -> None:
 
 
 @pytest.mark.parametrize("program", ["ddp-play", "ansible-playbook"])
-@pytest.mark.parametrize("name", ["command", "env"])
+@pytest.mark.parametrize("name", ["command", "env", "registry_password"])
 def test_a_mistake_in_a_variable_is_told_as_run_json_has_it(play: Play, program: str, name: str) -> None:
     """Ansible's own error: the job is wrong, not ddp-play."""
     told = play.cwd / "told"
-    value = {"command": "{{ no_such_variable }}", "env": {"A": "{{ no_such_variable }}"}}[name]
-    job = play.job({"command": ["true"], name: value, "hook": hook(told)})
+    value = {"A": "{{ no_such_variable }}"} if name == "env" else "{{ no_such_variable }}"
+    job = play.job({"command": ["true"], "registry_username": "kim", name: value, "hook": hook(told)})
     done = play(*(["run"] if program == "ddp-play" else []), job, "-i", LOCAL, program=program)
     assert done.code == (64 if program == "ddp-play" else 2), done.out + done.err
     wait_until(lambda: ends(told), timeout_s=60, what="the message")
