@@ -80,7 +80,7 @@ class ActionModule(ActionBase):
             self._refuse(error, variables, paths)
             raise
         except AnsibleError as error:
-            mistake = UsageError(str(error), hint="correct this variable of the job")
+            mistake = UsageError(str(error), hint="correct the variable of the job or of its hosts that is meant")
             self._refuse(mistake, variables, paths)
             raise mistake from error
         except Exception as error:
@@ -92,11 +92,7 @@ class ActionModule(ActionBase):
     def _planned(
         self, variables: dict[str, Any], discovery: Discovery, paths: RunPaths
     ) -> tuple[dict[str, Any], JobSecrets, dict[str, str]]:
-        values = {
-            name: self._templar.template(variables[PREFIX + name])
-            for name in Job.model_fields
-            if PREFIX + name in variables
-        }
+        values = {name: self._value(variables, name) for name in Job.model_fields if PREFIX + name in variables}
         failed = set(variables["ansible_play_hosts_all"]) - set(variables["ansible_play_hosts"])
         batch = failed | set(variables["ansible_play_batch"])  # with `serial`, each batch is a job of its own
         hosts = [host for host in variables["ansible_play_hosts_all"] if host in batch]
@@ -127,6 +123,13 @@ class ActionModule(ActionBase):
             self._known(variables, "hook"), self._known(variables, "webhook"), paths, error
         )
 
+    def _value(self, variables: dict[str, Any], name: str) -> Any:
+        """A variable of the job; None without it. UsageError that names it if Ansible cannot read it."""
+        try:
+            return self._templar.template(variables.get(PREFIX + name))
+        except AnsibleError as error:
+            raise UsageError(f"{PREFIX}{name}: {error}", hint="correct this variable of the job") from error
+
     def _known(self, variables: dict[str, Any], name: str) -> Any:
         """A variable of the job; None if it is undefined."""
         with contextlib.suppress(AnsibleError):
@@ -139,7 +142,7 @@ class ActionModule(ActionBase):
     def _secrets(self, values: dict[str, Any], variables: dict[str, Any]) -> JobSecrets:
         """The secret values of the job; a secret in a variable that others can read is refused."""
         known = Known(is_vaulted, decrypted_texts(variables), secret_name_globs(values.get("secret_names")))
-        given = self._templar.template(variables.get(PREFIX + "secrets"))
+        given = self._value(variables, "secrets")
         secrets = separate(values.get("env"), given, known, os.environ)
         refuse_elsewhere(values, known, secrets)
         values.pop("registry_username", None)  # only the supervisor needs it
@@ -179,14 +182,14 @@ class ActionModule(ActionBase):
         }
 
     def _webhook(self, variables: dict[str, Any]) -> str:
-        return str(import_module(HOOKS).checked_url(self._templar.template(variables.get(PREFIX + "webhook"))))
+        return str(import_module(HOOKS).checked_url(self._value(variables, "webhook")))
 
     def _registry(self, variables: dict[str, Any]) -> dict[str, str]:
-        username = self._templar.template(variables.get(PREFIX + "registry_username")) or ""
-        password = self._templar.template(variables.get(PREFIX + "registry_password")) or ""
+        username = self._value(variables, "registry_username") or ""
+        password = self._value(variables, "registry_password") or ""
         if not (username and password):
             return {}
-        image = str(self._templar.template(variables.get(PREFIX + "image")))
+        image = str(self._value(variables, "image"))
         return {"server": registry_server.registry_of(image), "username": username, "password": password}
 
 

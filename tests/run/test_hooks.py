@@ -101,7 +101,7 @@ def test_a_mistake_in_a_variable_is_told_as_run_json_has_it(play: Play, program:
     assert {row: end[row] for row in ("message", "hint")} == {
         row: document["verdict"][row] for row in ("message", "hint")
     }
-    assert "no_such_variable" in end["message"]
+    assert end["message"] == f"ddp_job_{name}: 'no_such_variable' is undefined"
     assert "attach" not in end["hint"]
 
 
