@@ -6,7 +6,7 @@ import contextlib
 import os
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
@@ -21,7 +21,7 @@ try:
     )
     from ddp_play.ansible.plugin_variables import PLAN_TAG
     from ddp_play.bundle.outcome import RunStatus
-    from ddp_play.errors import DdpPlayError, HostNotReady
+    from ddp_play.errors import DdpPlayError, HostNotReady, InternalError, UsageError
     from ddp_play.planning.job import Job
     from ddp_play.planning.job_secrets import JobSecrets, Known, refuse_elsewhere, secret_name_globs, separate
     from ddp_play.planning.job_values import PREFIX
@@ -33,6 +33,9 @@ except ImportError as error:
 from ansible_collections.ddp.play.plugins.plugin_utils.host_approach import Approach, Approaches
 from ansible_collections.ddp.play.plugins.plugin_utils.host_query import ask, query_of, refuse
 from ansible_collections.ddp.play.plugins.plugin_utils.vaulted import decrypted_texts, is_vaulted
+
+if TYPE_CHECKING:
+    from ddp_play.bundle.paths import RunPaths
 
 # Imported when they are needed: planning alone needs neither.
 SUPERVISION, JOB_CHECK = "ddp_play.run.supervise_action", "ddp_play.checks.job_check"
@@ -55,33 +58,47 @@ class ActionModule(ActionBase):
         installed_collection.check_same_build(Path(__file__))
         try:
             with contextlib.closing(Discovery(bounded_execution.answer_limit_s())) as discovery:
-                planned, secrets = self._plan(variables, discovery)
+                planned, secrets, registry = self._plan(variables, discovery)
                 if self._only_plans(variables):
                     return {**result, "changed": False, **planned}
                 with reported(planned["run_dir"]):
-                    return {**result, **self._supervise(variables, planned["run_dir"], secrets, discovery)}
+                    return {**result, **self._supervise(variables, planned["run_dir"], secrets, registry, discovery)}
         except DdpPlayError as error:
             return {**result, "failed": True, "msg": str(error)}
 
-    def _plan(self, variables: dict[str, Any], discovery: Discovery) -> tuple[dict[str, Any], JobSecrets]:
-        """Write the plan into the run's directory. A job that cannot run fails with the error's message and hint."""
+    def _plan(
+        self, variables: dict[str, Any], discovery: Discovery
+    ) -> tuple[dict[str, Any], JobSecrets, dict[str, str]]:
+        """Write the plan into the run's directory. A job that cannot run fails with the error's message and hint.
+
+        Also returns what the supervisor needs and no file gets: the job's secrets, and its login at a registry.
+        """
+        paths = plan_action.run_paths()
         try:
-            return self._planned(variables, discovery)
+            return self._planned(variables, discovery, paths)
+        except DdpPlayError as error:
+            self._refuse(error, variables, paths)
+            raise
+        except AnsibleError as error:
+            mistake = UsageError(str(error), hint="correct the variable of the job or of its hosts that is meant")
+            self._refuse(mistake, variables, paths)
+            raise mistake from error
         except Exception as error:
-            self._refuse(error, variables)
+            hint = f"please report it with the playbook's output, which ddp-play run keeps in {paths.ansible}"
+            of_ours = InternalError(f"ddp-play itself failed ({type(error).__name__})", hint=hint)
+            self._refuse(of_ours, variables, paths)
             raise
 
-    def _planned(self, variables: dict[str, Any], discovery: Discovery) -> tuple[dict[str, Any], JobSecrets]:
-        values = {
-            name: self._templar.template(variables[PREFIX + name])
-            for name in Job.model_fields
-            if PREFIX + name in variables
-        }
+    def _planned(
+        self, variables: dict[str, Any], discovery: Discovery, paths: RunPaths
+    ) -> tuple[dict[str, Any], JobSecrets, dict[str, str]]:
+        values = {name: self._value(variables, name) for name in Job.model_fields if PREFIX + name in variables}
         failed = set(variables["ansible_play_hosts_all"]) - set(variables["ansible_play_hosts"])
         batch = failed | set(variables["ansible_play_batch"])  # with `serial`, each batch is a job of its own
         hosts = [host for host in variables["ansible_play_hosts_all"] if host in batch]
         secrets = self._secrets(values, variables)
-        self._webhook(variables)  # a mistake in it must not come after the plan
+        self._webhook(variables)  # a mistake in it, or in the login, must not come after the plan
+        registry = {} if self._only_plans(variables) else self._registry(variables)
         values["spares"] = values.get("spares") or list((variables.get("groups") or {}).get(plan_action.SPARES) or ())
         # In YAML a key without a value is null and stays null: its value comes from the caller's environment.
         values["env"] = secrets.env or {}
@@ -92,17 +109,26 @@ class ActionModule(ActionBase):
             asking.rows,
             secrets=secrets,
             playbook_dir=str(variables.get("playbook_dir", ".")),
+            paths=paths,
         )
-        return planned, secrets
+        return planned, secrets, registry
 
-    def _refuse(self, error: Exception, variables: dict[str, Any]) -> None:
+    def _refuse(self, error: DdpPlayError, variables: dict[str, Any], paths: RunPaths) -> None:
         """Record why the run cannot start, and tell its end."""
-        paths = plan_action.record_failure(error) if isinstance(error, DdpPlayError) else plan_action.run_paths()
+        with contextlib.suppress(OSError):  # the disk may be what is wrong
+            plan_action.record_failure(error, paths)
         if self._only_plans(variables):
             return
         import_module(HOOKS).tell_refused(
             self._known(variables, "hook"), self._known(variables, "webhook"), paths, error
         )
+
+    def _value(self, variables: dict[str, Any], name: str) -> Any:
+        """A variable of the job; None without it. UsageError that names it if Ansible cannot read it."""
+        try:
+            return self._templar.template(variables.get(PREFIX + name))
+        except AnsibleError as error:
+            raise UsageError(f"{PREFIX}{name}: {error}", hint="correct this variable of the job") from error
 
     def _known(self, variables: dict[str, Any], name: str) -> Any:
         """A variable of the job; None if it is undefined."""
@@ -116,21 +142,26 @@ class ActionModule(ActionBase):
     def _secrets(self, values: dict[str, Any], variables: dict[str, Any]) -> JobSecrets:
         """The secret values of the job; a secret in a variable that others can read is refused."""
         known = Known(is_vaulted, decrypted_texts(variables), secret_name_globs(values.get("secret_names")))
-        given = self._templar.template(variables.get(PREFIX + "secrets"))
+        given = self._value(variables, "secrets")
         secrets = separate(values.get("env"), given, known, os.environ)
         refuse_elsewhere(values, known, secrets)
         values.pop("registry_username", None)  # only the supervisor needs it
         return secrets
 
     def _supervise(
-        self, variables: dict[str, Any], run_dir: str, secrets: JobSecrets, discovery: Discovery
+        self,
+        variables: dict[str, Any],
+        run_dir: str,
+        secrets: JobSecrets,
+        registry: dict[str, str],
+        discovery: Discovery,
     ) -> dict[str, Any]:
         """Carry out the plan. Failed unless the run succeeded; `exit_code` is that of the verdict."""
         become_passwords, ssh_passwords = discovery.passwords()
         outcome = import_module(SUPERVISION).supervise_run(
             run_dir,
             secret_values=secrets.values,
-            registry=self._registry(variables),
+            registry=registry,
             become_passwords=become_passwords,
             ssh_passwords=ssh_passwords,
             channels=discovery.take(),
@@ -151,14 +182,14 @@ class ActionModule(ActionBase):
         }
 
     def _webhook(self, variables: dict[str, Any]) -> str:
-        return str(import_module(HOOKS).checked_url(self._templar.template(variables.get(PREFIX + "webhook"))))
+        return str(import_module(HOOKS).checked_url(self._value(variables, "webhook")))
 
     def _registry(self, variables: dict[str, Any]) -> dict[str, str]:
-        username = self._templar.template(variables.get(PREFIX + "registry_username")) or ""
-        password = self._templar.template(variables.get(PREFIX + "registry_password")) or ""
+        username = self._value(variables, "registry_username") or ""
+        password = self._value(variables, "registry_password") or ""
         if not (username and password):
             return {}
-        image = str(self._templar.template(variables.get(PREFIX + "image")))
+        image = str(self._value(variables, "image"))
         return {"server": registry_server.registry_of(image), "username": username, "password": password}
 
 

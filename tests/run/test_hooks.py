@@ -83,14 +83,42 @@ def test_an_error_of_the_supervisor_itself_is_told(play: Play) -> None:
     assert ends(told)[1]["status"] == "stopped"
 
 
-def test_a_job_that_cannot_be_read_is_told(play: Play) -> None:
-    """Ansible's own error, not one of ddp-play."""
+@pytest.mark.parametrize("program", ["ddp-play", "ansible-playbook"])
+@pytest.mark.parametrize("name", ["command", "env", "registry_password"])
+def test_a_mistake_in_a_variable_is_told_as_run_json_has_it(play: Play, program: str, name: str) -> None:
+    """Ansible's own error: the job is wrong, not ddp-play."""
     told = play.cwd / "told"
-    done = play("run", play.job({"command": "{{ no_such_variable }}", "hook": hook(told)}), "-i", LOCAL)
-    assert done.code != 0
+    value = {"A": "{{ no_such_variable }}"} if name == "env" else "{{ no_such_variable }}"
+    job = play.job({"command": ["true"], "registry_username": "kim", name: value, "hook": hook(told)})
+    done = play(*(["run"] if program == "ddp-play" else []), job, "-i", LOCAL, program=program)
+    assert done.code == (64 if program == "ddp-play" else 2), done.out + done.err
     wait_until(lambda: ends(told), timeout_s=60, what="the message")
     (end,) = ends(told)
-    assert (end["status"], end["exit_class"]) == ("failed", "internal")
+    (run,) = play.runs()
+    document = play.document(run)
+    assert (end["run"], end["status"], end["exit_class"], end["exit_code"]) == (run.name, "failed", "usage", 64)
+    assert (document["status"], document["exit_class"], document["exit_code"]) == ("failed", "usage", 64)
+    assert {row: end[row] for row in ("message", "hint")} == {
+        row: document["verdict"][row] for row in ("message", "hint")
+    }
+    assert end["message"] == f"ddp_job_{name}: 'no_such_variable' is undefined"
+    assert "attach" not in end["hint"]
+
+
+def test_a_plan_that_cannot_be_written_is_of_the_run_that_is_told(play: Play) -> None:
+    """The plan is there already, so that another run would have a name of its own."""
+    told = play.cwd / "told"
+    job = play.job({"command": ["true"], "hook": hook(told)})
+    run = play.home / "runs" / "night"
+    (run / "channels.json").mkdir(parents=True)
+    play.environment["DDP_PLAY_RUN_DIR"] = str(run)
+    assert play(job, "-i", LOCAL, program="ansible-playbook").code == 2
+    wait_until(lambda: ends(told), timeout_s=60, what="the message")
+    (end,) = ends(told)
+    assert (run / "plan.json").exists()
+    assert (end["run"], end["exit_class"], end["exit_code"]) == ("night", "internal", 70)
+    assert end["message"] == play.document(run)["verdict"]["message"]
+    assert "attach" not in end["hint"]
 
 
 @pytest.mark.parametrize("given", [False, True])

@@ -205,12 +205,6 @@ KNOWN_PROBLEMS: tuple[KnownProblem, ...] = (
         "ansible_ssh_private_key_file (--private-key), and set -o IdentitiesOnly=yes in ansible_ssh_common_args",
     ),
     KnownProblem(
-        r"kex_exchange_identification: |Exceeded MaxStartups",
-        Kind.UNREACHABLE,
-        "its SSH server ends connections before a login: too many at once (raise MaxStartups in its sshd_config, or "
-        "ANSIBLE_FORKS=5 before the command), or it bans this machine: journalctl -u ssh on {host} says which",
-    ),
-    KnownProblem(
         r"no such identity: (?P<file>[^\n]+?): No such file|Identity file (?P<other>\S+) not accessible",
         Kind.CREDENTIALS,
         "the SSH key {file}{other} does not exist here: correct ansible_ssh_private_key_file or --private-key, or give "
@@ -262,6 +256,13 @@ KNOWN_PROBLEMS: tuple[KnownProblem, ...] = (
         r"port \d+: Connection refused",
         Kind.UNREACHABLE,
         "the machine answers, but no SSH server on this port: correct ansible_port of {host}, or start sshd there",
+    ),
+    KnownProblem(  # after any failure of a jump host or ProxyCommand the second line is of UNKNOWN port 65535
+        r"kex_exchange_identification: (?:read: )?Connection (?:closed|reset)"
+        r"(?! by (?:remote host|peer)\s+Connection (?:closed|reset) by UNKNOWN)|Exceeded MaxStartups",
+        Kind.UNREACHABLE,
+        "its SSH server ends connections before a login: too many at once (raise MaxStartups in its sshd_config, or "
+        "ANSIBLE_FORKS=5 before the command), or it bans this machine: journalctl -u ssh on {host} says which",
     ),
     KnownProblem(  # of `bounded_execution`, and of the program on the host, which names the step
         r"^it did not answer within \d|did not finish '\w+' within",

@@ -42,20 +42,20 @@ def plan_job(
     *,
     secrets: JobSecrets,
     playbook_dir: str,
+    paths: RunPaths,
 ) -> dict[str, Any]:
-    """Make the plan and the run's directory.
+    """Make the plan and the run's directory, `paths`.
 
     `hosts`: those of the play. `ask` returns `facts` and `route`, or `problem`, of each of the hosts that it is given.
     """
     job = _checked(parse_job({k: v for k, v in values.items() if v is not None}), playbook_dir)
     if os.environ.get(DESCRIBE_ENV):
-        return _describe_job(job)
+        return _describe_job(job, paths)
     discovered = discover_in_waves(job, hosts, ask)
     # `ask` imports the planner too, while it waits for the answers.
     from ddp_play.planning.planner import make_plan  # noqa: PLC0415
     from ddp_play.planning.rank_context import Caller  # noqa: PLC0415
 
-    paths = run_paths()
     made = paths.root.exists()
     if made:  # by ddp-play: doctor reads the job also where there is no plan
         write_json(paths.job, job.model_dump(mode="json"))
@@ -77,9 +77,8 @@ def plan_job(
     return {"run_id": paths.run_id, "run_dir": str(paths.root), "summary": summarize(plan)}
 
 
-def _describe_job(job: Job) -> dict[str, Any]:
+def _describe_job(job: Job, paths: RunPaths) -> dict[str, Any]:
     """Write the job alone: what is asked of an engine before there are hosts."""
-    paths = run_paths()
     paths.create()
     write_json(paths.job, job.model_dump(mode="json"))
     return {"run_id": paths.run_id, "run_dir": str(paths.root), "summary": "the job"}

@@ -14,13 +14,13 @@ import socket
 import threading
 import time
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Set
+from typing import Any, Dict, List, Optional, Set, Union
 
 from . import file_leases, port_holders
-from .guard_files import read_spec
+from .guard_files import Claim, read_specs
 from .peer_credentials import Peer, peer_of
 from .refusal import Refused
-from .run_directory import HostRun, user_name
+from .run_directory import user_name
 from .running_guards import guards
 from .state_directory import OF_HOST
 
@@ -131,7 +131,7 @@ def hold_slots(names: List[str], need: int, scope: str) -> List[Lease]:
 
 def slots_problem(names: List[str], need: int, scope: str) -> str:
     """Why `need` slots are not free, with the holders; empty if they are. Takes no lease."""
-    holders = [who for who in (holder(name, scope) for name in names) if who]
+    holders = _holders(names, scope)
     free = len(names) - len(holders)
     if free >= need:
         return ""
@@ -146,10 +146,22 @@ def _listed(holders: List[str]) -> str:
 
 def holder(name: str, scope: str = "") -> str:
     """Holder of a lease according to the kernel: `run calm-otter-1 of kim`; empty if it is free."""
+    return next(iter(_holders([name], scope)), "")
+
+
+def _holders(names: List[str], scope: str = "") -> List[str]:
+    """Holder of each of these leases that is held."""
+    found = [_held_by(name, scope) for name in names]
+    known = _described({who for who in found if isinstance(who, Peer)})
+    return [known[who] if isinstance(who, Peer) else who for who in found if who]
+
+
+def _held_by(name: str, scope: str) -> Union[Peer, str]:
+    """Process that holds a lease, or words for one that the kernel does not show; empty if it is free."""
     peer = listener(name, scope)
-    if peer is None:
-        return SILENT % SCOPE if "@" + _address(name, scope)[1:] in bound_names() else _file_holder(name)
-    return _described(*peer)
+    if peer is not None:
+        return peer
+    return SILENT % SCOPE if "@" + _address(name, scope)[1:] in bound_names() else _file_holder(name)
 
 
 def listener(name: str, scope: str = "") -> Optional[Peer]:
@@ -174,22 +186,29 @@ def message_of(name: str, scope: str = "") -> bytes:
             return b""
 
 
-def _file_holder(name: str) -> str:
+def _file_holder(name: str) -> Union[Peer, str]:
     """Holder of a lease of an earlier version; empty if it is free."""
     if not file_leases.is_locked(name):
         return ""
     pid = file_leases.holder_pid(name)
     try:
-        return _described(pid, os.stat("/proc/%d" % pid).st_uid)
+        return Peer(pid, os.stat("/proc/%d" % pid).st_uid)
     except OSError:
         return FILE_LOCKED % (file_leases.directory_of(name) / name)
 
 
-def _described(pid: int, uid: int) -> str:
-    place = guards().get(pid)
-    if place is not None:
-        return "run %s of %s" % (place.run_id, owner(place, uid))
-    return "process %d of %s" % (pid, user_name(uid)) if pid else "a process of %s" % user_name(uid)
+def _described(peers: Set[Peer]) -> Dict[Peer, str]:
+    """Processes in words. The owner of a run is from its spec if that is readable, else the user of its guard."""
+    places = guards() if peers else {}
+    # a process can choose its command line, so the spec must belong to the same user
+    claims = {peer: Claim(places[peer.pid], peer.uid) for peer in peers if peer.pid in places}
+    specs, words = read_specs(claims.values()), {}
+    for peer in peers - set(claims):
+        words[peer] = "%s of %s" % ("process %d" % peer.pid if peer.pid else "a process", user_name(peer.uid))
+    for peer, claim in claims.items():
+        owner = named_owner(str(specs[claim].get("owner") or ""), peer.uid)
+        words[peer] = "run %s of %s" % (claim.place.run_id, owner)
+    return words
 
 
 def living_runs() -> List[str]:
@@ -209,14 +228,6 @@ def bound_names() -> Set[str]:
     except OSError:
         return set()
     return {line.split(None, 7)[7] for line in lines[1:] if len(line.split(None, 7)) > 7}
-
-
-def owner(place: HostRun, uid: int) -> str:
-    """Owner of a run: from its spec if that is readable, else the user of its guard.
-
-    A process can choose its command line, so the spec must belong to the same user.
-    """
-    return named_owner(str(read_spec(place, uid).get("owner") or ""), uid)
 
 
 def named_owner(claimed: str, uid: int) -> str:
@@ -273,7 +284,7 @@ def lease_port(first: int, last: int, avoid: List[int]) -> Optional["PortLease"]
 
 def ports_problem(first: int, last: int) -> str:
     """Message that no port of the range is free, with the holders of the leases."""
-    holders = [who for who in (holder("port-%d" % port) for port in range(first, last + 1)) if who]
+    holders = _holders(["port-%d" % port for port in range(first, last + 1)])
     leased = "; %d leased by %s" % (len(holders), _listed(holders)) if holders else ""
     used = port_holders.described(range(first, last + 1))
     return "no free port between %d and %d%s%s" % (first, last, leased, "; in use: %s" % used if used else "")

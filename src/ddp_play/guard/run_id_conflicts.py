@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Iterator, List, NamedTuple, Optional
 
-from .guard_files import read_spec
+from .guard_files import Claim, read_specs
 from .guard_link import look
 from .host_identity import other_host
 from .leases import Lease, hold, holder, message_of, named_owner, slot_scope
@@ -57,16 +57,18 @@ def describe_namesake(found: Namesake, run_id: str, now: float) -> str:
 
 def _living(run_id: str, token: str) -> Iterator[Namesake]:
     stands_for_a_host = os.environ.get(OF_HOST)  # then guards of other directories count as on other hosts
+    claims = {}
     for pid, place in guards().items():
         if _is_namesake(place.run_key, run_id, token) and (not stands_for_a_host or base_dir() in place.root.parents):
-            process = Path("/proc/%d" % pid)
-            uid = _uid_of(process)
-            if uid < 0:
-                continue  # it has ended since it was listed
-            spec = read_spec(place, uid)
-            since = spec.get("created") or _changed(process)
-            whose = named_owner(str(spec.get("owner") or ""), uid)
-            yield Namesake(True, whose, str(spec.get("controller") or ""), float(since), "process %d" % pid)
+            uid = _uid_of(Path("/proc/%d" % pid))
+            if uid >= 0:  # it has not ended since it was listed
+                claims[pid] = Claim(place, uid)
+    specs = read_specs(claims.values())
+    for pid, claim in claims.items():
+        spec = specs[claim]
+        since = spec.get("created") or _changed(Path("/proc/%d" % pid))
+        whose = named_owner(str(spec.get("owner") or ""), claim.uid)
+        yield Namesake(True, whose, str(spec.get("controller") or ""), float(since), "process %d" % pid)
 
 
 def _here(run_id: str, token: str) -> Iterator[Namesake]:

@@ -72,4 +72,6 @@ class LeftFiles:
             their, are = ("its", "is") if len(uncollected) == 1 else ("their", "are")
             names = short_list(uncollected, 5)
             hint = f"when {names} {are} back, ddp-play attach RUN collects {their} files"
+        elif outcome.missing:
+            hint = "ddp-play results RUN lists what was not collected"
         return replace(outcome, verdict=replace(verdict, hint=hint))

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from ddp_play.bundle.outcome import RunStatus
+from ddp_play.bundle.outcome import RunStatus, error_fields
 from ddp_play.bundle.paths import RunPaths, read_json
 from ddp_play.bundle.summary import counted
 from ddp_play.errors import DdpPlayError, InternalError, UsageError
@@ -70,8 +70,11 @@ class RunHooks:
             child.returncode = 0  # nobody waits for it
 
 
-def tell_refused(command: object, url: object, paths: RunPaths, error: Exception) -> None:
-    """Tell the end of a run that has no plan, by `ddp_job_hook` and `ddp_job_webhook` as far as they are right."""
+def tell_refused(command: object, url: object, paths: RunPaths, error: DdpPlayError) -> None:
+    """Tell the end of a run that has no plan, by `ddp_job_hook` and `ddp_job_webhook` as far as they are right.
+
+    The message is that of run.json, also where it could not be written.
+    """
     found: Any = ()
     with contextlib.suppress(ValueError):  # a quote without its other one
         found = words(command) or ()
@@ -79,7 +82,10 @@ def tell_refused(command: object, url: object, paths: RunPaths, error: Exception
     known_url = ""
     with contextlib.suppress(UsageError):
         known_url = checked_url(url)
-    RunHooks(tuple(found) if is_command else (), known_url).tell(END, paths, **end_by(error, paths))
+    fields = error_fields(error, read_json(paths.run))
+    end = {name: fields[name] for name in ("status", "exit_class", "exit_code")}
+    end |= {name: fields["verdict"][name] for name in ("message", "hint")}
+    RunHooks(tuple(found) if is_command else (), known_url).tell(END, paths, **end)
 
 
 def end_by(error: Exception, paths: RunPaths) -> dict[str, Any]:

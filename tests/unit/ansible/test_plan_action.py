@@ -57,7 +57,7 @@ VALUES: dict[str, Any] = {"command": ["true"], "image": None}
 
 def plan_job(values: dict[str, Any] | None = None, found: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
     rows = found or FOUND
-    defaults: dict[str, Any] = {"secrets": JobSecrets({}), "playbook_dir": "/play"}
+    defaults: dict[str, Any] = {"secrets": JobSecrets({}), "playbook_dir": "/play", "paths": plan_action.run_paths()}
     return plan_action.plan_job(
         values or VALUES, list(rows), lambda _, hosts: {host: rows[host] for host in hosts}, **{**defaults, **more}
     )
@@ -168,7 +168,12 @@ def test_only_the_job_is_described_where_there_are_no_hosts_yet(
     monkeypatch.setenv(plugin_variables.DESCRIBE_ENV, "1")
     values = {**VALUES, "engine": "slurm", "hosts": "4", "source": "src"}
     plan_action.plan_job(
-        values, ["n"], lambda *_: pytest.fail("a host was asked"), secrets=JobSecrets({}), playbook_dir="/play"
+        values,
+        ["n"],
+        lambda *_: pytest.fail("a host was asked"),
+        secrets=JobSecrets({}),
+        playbook_dir="/play",
+        paths=plan_action.run_paths(),
     )
     assert read_json(paths.job)["hosts"] == [4, 4]
     assert read_json(paths.job)["source"] == "/play/src"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ddp_play.guard import leases
+from ddp_play.guard import guard_files, leases
 from ddp_play.guard.refusal import Refused
 from ddp_play.guard.run_directory import user_name
 from tests.unit.guard.free_ports import free_range
@@ -59,6 +59,31 @@ def test_whoever_holds_a_slot_is_named_however_often_one_asks(tmp_path: Path, sc
             time.sleep(0.1)
         assert leases.slots_problem(NAMES, 2, scope) == ""
     assert leases.slots_problem(NAMES, 3, scope) == ""
+
+
+@pytest.mark.parametrize("num_guards", [1, 2])
+def test_specs_that_do_not_answer_are_waited_for_once_at_most(
+    tmp_path: Path, scope: str, monkeypatch: pytest.MonkeyPatch, num_guards: int
+) -> None:
+    """A controller drops a channel that is silent for 5 s."""
+    monkeypatch.setattr(guard_files, "_SPECS", guard_files.GuardFiles())
+    monkeypatch.setattr(guard_files, "_spec", lambda *_: time.sleep(60))
+    with contextlib.ExitStack() as stack:
+        for guard in range(num_guards):
+            held = (
+                f"held = [leases.hold(f'slot-{{n}}', {scope!r}).answer() for n in range({4 * guard}, {4 * guard + 4})]"
+            )
+            root = str(tmp_path / "runs" / f"night{guard}-1" / "1.h1")
+            stack.enter_context(neighbour(held, "guard-0123.pyc", "guard", root))
+        names, took_s = [f"slot-{n}" for n in range(4 * num_guards)], []
+        who = ", ".join(f"run night{guard}-1 of {user_name(os.geteuid())}" for guard in range(num_guards))
+        for _ in range(2):
+            began = time.monotonic()
+            told = leases.slots_problem(names, 1, scope)
+            took_s.append(time.monotonic() - began)
+            assert told == f"0 of {len(names)} slots free and 1 needed; held by {who}"
+    assert guard_files.LIMIT_S <= took_s[0] < 2 * guard_files.LIMIT_S
+    assert took_s[1] < guard_files.LIMIT_S, "who hangs is not asked again at once"
 
 
 def test_a_question_takes_no_slot(scope: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
 """Reads the files of a guard whose home hangs, and of one whose does not: `hung_home DIRECTORY OTHER`.
 
-Prints what it read and how long that took, twice, and then for the spec alone. Needs root and /dev/fuse.
+Prints what it read and how long that took, twice, and then twice for the specs alone. Needs root and /dev/fuse.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ddp_play.guard.guard_files import Claim, GuardFiles, read_spec
+from ddp_play.guard.guard_files import Claim, GuardFiles, read_specs
 from ddp_play.guard.run_directory import HostRun
 from tests.unit.guard.fuse_home import mount_fuse, serve
 
@@ -34,10 +34,16 @@ def main() -> None:
     fuse = mount_fuse(str(hung))
     threading.Thread(target=serve, args=(fuse, lambda: None), daemon=True).start()
     files = GuardFiles()
-    claims = {1: Claim(HostRun(hung / "1.h1"), KIM), 2: Claim(HostRun(other), os.geteuid())}
+    claims = {
+        1: Claim(HostRun(hung / "1.h1"), KIM),
+        2: Claim(HostRun(other), os.geteuid()),
+        3: Claim(HostRun(hung / "2.h1"), os.geteuid()),
+        4: Claim(HostRun(other), KIM),
+    }
     for _ in range(2):
         tell(lambda: files.read(claims))
-    tell(lambda: read_spec(HostRun(hung / "1.h1"), KIM))
+    for _ in range(2):
+        tell(lambda: list(read_specs(claims.values()).values()))
     os._exit(0)
 
 

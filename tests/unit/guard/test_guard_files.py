@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from ddp_play.guard import guard_files
-from ddp_play.guard.guard_files import Claim, GuardFiles, read_spec
+from ddp_play.guard.bounded_reading import read_all
+from ddp_play.guard.guard_files import Claim, GuardFiles, read_specs
 from ddp_play.guard.run_directory import HostRun
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -47,13 +48,13 @@ def test_a_spec_is_an_object_of_the_user_of_the_process(
     place = HostRun(tmp_path)
     if content is not None:
         place.spec.write_bytes(content)
-    assert read_spec(place, ME) == spec
-    assert read_spec(place, ME + 1) == {}
+    ours, foreign = Claim(place, ME), Claim(place, ME + 1)
+    assert read_specs([ours, foreign]) == {ours: spec, foreign: {}}
 
 
 def test_a_text_is_cut(tmp_path: Path) -> None:
     HostRun(tmp_path).spec.write_text(json.dumps({"owner": "z" * 1_000_000}))
-    assert len(read_spec(HostRun(tmp_path), ME)["owner"]) == guard_files.MAX_NAME
+    assert len(next(iter(read_specs([Claim(HostRun(tmp_path), ME)]).values()))["owner"]) == guard_files.MAX_NAME
 
 
 def test_the_state_of_an_attempt(tmp_path: Path) -> None:
@@ -121,7 +122,11 @@ def test_a_slow_answer_is_asked_for_again_soon_and_a_hang_ever_later(
 
 @pytest.mark.skipif(ME != 0 or not Path("/dev/fuse").exists(), reason="needs root and /dev/fuse")
 def test_a_file_system_that_hangs_hangs_nobody(tmp_path: Path) -> None:
-    """Nobody can end what waits for it, so its user is not asked again, and other users are answered."""
+    """Nobody can end what waits for it, so its directory is not read again, and others are.
+
+    All guards of runs with become are root's, in the homes of many. Of another user nothing is read again.
+    """
+    HostRun(tmp_path).state.write_text('{"phase": "running"}')
     (tmp_path / "home").mkdir()
     done = subprocess.run(
         [sys.executable, "-m", "tests.unit.guard.hung_home", str(tmp_path / "home"), str(tmp_path)],
@@ -132,11 +137,29 @@ def test_a_file_system_that_hangs_hangs_nobody(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    first, second, spec = (json.loads(line) for line in done.stdout.splitlines())
-    problem = f"{tmp_path}/home/1.h1: no answer within 2 s"
-    assert first["told"] == {"1": {"problem": problem}, "2": {"owner": "", "problem": f"no state in {tmp_path}"}}
+    first, second, specs, again = (json.loads(line) for line in done.stdout.splitlines())
+    silent = "no answer within 2 s"
+    hung = {"1": f"{tmp_path}/home/1.h1", "3": f"{tmp_path}/home/2.h1", "4": f"{tmp_path}"}
+    problems = {pid: {"problem": f"{place}: {silent}"} for pid, place in hung.items()}
+    assert first["told"] == {**problems, "2": {"owner": "", "phase": "running", "ranks": {}, "pids": []}}
     assert second["told"] == first["told"]
     assert 2 <= first["took_s"] < 10
-    assert second["took_s"] < 2, "the hung one was not asked"
-    assert spec["told"] == {}
-    assert spec["took_s"] < 10
+    assert second["took_s"] < 2, "those that hung were not asked"
+    assert specs["told"] == again["told"] == [problems["1"], {}, problems["3"], problems["4"]]
+    assert 2 <= specs["took_s"] < 10
+    assert again["took_s"] < 2
+
+
+def test_many_claims_start_few_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[int] = []
+
+    def counted(wanted: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        started.append(len(wanted))
+        return read_all(wanted)
+
+    monkeypatch.setattr(guard_files, "read_all", counted)
+    claims = [Claim(HostRun(tmp_path / str(n)), ME) for n in range(guard_files.MAX_CLAIMS + 5)]
+    assert GuardFiles().specs(claims) == {key: {} for key in claims}
+    of_another = [Claim(HostRun(tmp_path / str(n)), ME + 1) for n in range(5)]
+    assert GuardFiles().specs(of_another) == {key: {} for key in of_another}
+    assert started == [guard_files.MAX_CLAIMS, 1]

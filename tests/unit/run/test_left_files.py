@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from ddp_play.bundle.outcome import Outcome, RunStatus, Verdict
@@ -54,6 +56,14 @@ def test_the_hint_after_a_lost_host(left: LeftFiles, uncollected: tuple[str, ...
     advised = left.advised(outcome(), uncollected)
     assert advised.verdict.hint == hint
     assert (advised.status, advised.verdict.message) == (RunStatus.FAILED, "host h2 was lost")
+
+
+@pytest.mark.parametrize("left", [SSH, SLURM])
+def test_not_all_is_in_the_bundle_if_something_is_missing(left: LeftFiles) -> None:
+    row = {"host": "h1", "path": "artifacts/model.pt", "why": "it changed while it was read"}
+    advised = left.advised(dataclasses.replace(outcome(), missing=(row,)), ())
+    assert advised.verdict.hint == "ddp-play results RUN lists what was not collected"
+    assert advised.missing == (row,)
 
 
 def test_the_hint_of_another_verdict_stays() -> None:

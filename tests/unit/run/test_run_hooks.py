@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from ddp_play.bundle.paths import RunPaths, write_json
-from ddp_play.errors import UsageError
+from ddp_play.errors import DdpPlayError, InternalError, Interrupted, UsageError
 from ddp_play.run.hook_process import WEBHOOK_ENV
 from ddp_play.run.run_hooks import (
     END,
@@ -128,9 +129,27 @@ def test_a_run_without_a_plan_is_told_by_what_is_right(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: object, url: object, told: RunHooks
 ) -> None:
     found: list[tuple[RunHooks, str]] = []
-    monkeypatch.setattr(RunHooks, "tell", lambda hooks, event, _paths: found.append((hooks, event)))
+    monkeypatch.setattr(RunHooks, "tell", lambda hooks, event, _paths, **_more: found.append((hooks, event)))
     tell_refused(command, url, RunPaths(tmp_path), UsageError("no such image"))
     assert found == [(told, END)]
+
+
+@pytest.mark.parametrize(
+    ("error", "end"),
+    [
+        (UsageError("no such image", hint="build it"), ("failed", "usage", 64, "no such image", "build it")),
+        (InternalError("ours"), ("failed", "internal", 70, "ours", "")),
+        (Interrupted("stopped by you"), ("stopped", "interrupted", 130, "stopped by you", "")),
+    ],
+)
+def test_a_refused_run_is_told_like_its_run_json_even_without_one(
+    tmp_path: Path, error: DdpPlayError, end: tuple[object, ...]
+) -> None:
+    told = tmp_path / "told"
+    tell_refused(["sh", "-c", f"cat > {told}.new; mv {told}.new {told}"], "", RunPaths(tmp_path / "full"), error)
+    wait_until(told.exists, what="the message")
+    message = json.loads(told.read_text())
+    assert tuple(message[name] for name in ("status", "exit_class", "exit_code", "message", "hint")) == end
 
 
 def hooks_log(paths: RunPaths) -> str:
