@@ -42,12 +42,12 @@ def conclude(paths: RunPaths, cause: Verdict) -> bool:
     Interrupted after a stop request.
     """
     with supervisor_lock(paths):
-        assignment = assignment_from_bundle(paths, Passwords())
-        if not read_json(paths.run).get("directories"):  # no host knows of this attempt
+        known = read_json(paths.run)
+        if not known.get("directories"):  # no host knows of this start, which may have written no plan yet
             StopRequests(paths).forget_requeue()
-            requeue.leave(Bundle(paths), cause.message, attempt=assignment.attempt, asked=False)
+            requeue.leave(Bundle(paths), cause.message, attempt=int(known.get("attempt") or 0), asked=False)
             return True
-        return _Interrupted(assignment, cause).conclude()
+        return _Interrupted(assignment_from_bundle(paths, Passwords()), cause).conclude()
 
 
 class _Interrupted:
