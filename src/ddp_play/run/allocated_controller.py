@@ -35,6 +35,8 @@ from ddp_play.run.submission import start_background
 # Slurm's daemon writes why it ends a job at about the time of its signal.
 CAUSE_S = 0.3
 TICK_S = 0.2
+# Slurm's controller is asked less often.
+ASK_S = 1.0
 # A page of the run takes a second or two; Slurm may be about to kill what is left of the job.
 REPORT_S = 15.0
 # Slurm has requeued the job before it signals the script.
@@ -198,16 +200,22 @@ def _output(paths: RunPaths, begin: int) -> str:
 
 def _wait_for_requeue(paths: RunPaths, signals: Signals, job_id: str, ask: slurm_commands.Ask) -> int:
     """Wait for Slurm to end the script of a job that it requeues, after asking for that if nobody has."""
-    left = requeue.reason(paths)
-    if left.get("asked"):
+    heard = signals.count  # a warning before the preemption, or the preemption itself
+    if _is_running(job_id, ask):
         answer = ask("scontrol", "requeue", job_id)
         if answer.code:
-            message = f"{left['reason']}; Slurm does not requeue job {job_id}: {answer.words}"
+            message = f"{requeue.reason(paths)['reason']}; Slurm does not requeue job {job_id}: {answer.words}"
             raise HostNotReady(message, hint="the last attempt's files are in attempts/ of the bundle")
     until = time.monotonic() + REQUEUED_S
-    while not signals.count and time.monotonic() < until:
-        time.sleep(TICK_S)
+    while signals.count == heard and _is_running(job_id, ask) and time.monotonic() < until:
+        time.sleep(ASK_S)
     return Busy.exit_code  # Slurm ignores it: the job is pending again
+
+
+def _is_running(job_id: str, ask: slurm_commands.Ask) -> bool:
+    """Does Slurm take the job's end for its end, as far as is known? Not if it has requeued the job already."""
+    fields = slurm_commands.fields_of(ask("scontrol", "show", "job", job_id, "--oneliner").out)
+    return fields.get("JobState", "RUNNING") == "RUNNING"
 
 
 def _name_the_cause(paths: RunPaths, cause: Ending, job_id: str) -> None:

@@ -171,17 +171,39 @@ def left(paths: RunPaths, *, asked: bool) -> None:
     write_json(paths.run, {**read_json(paths.run), "requeue": {"reason": "host n2 was lost", "asked": asked}})
 
 
-def test_slurm_is_asked_to_requeue_a_job_with_too_few_nodes(paths: RunPaths, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(allocated_controller, "REQUEUED_S", 0.0)
+class Requeues:
+    """Slurm with this job, which requeues it when it is asked to. `answers`: what it says to that, one after the other."""
+
+    def __init__(self, state: str, *answers: Answer) -> None:
+        self.state, self.answers = state, list(answers)
+        self.asked = 0
+
+    def __call__(self, *words: str) -> Answer:
+        if words == ("scontrol", "show", "job", "12", "--oneliner"):
+            return Answer(0, f"JobId=12 JobState={self.state}", "")
+        assert words == ("scontrol", "requeue", "12")
+        self.asked += 1
+        answer = self.answers.pop(0) if self.answers else Answer(0, "", "")
+        self.state = self.state if answer.code else "COMPLETING"
+        return answer
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_slurm_is_asked_to_requeue_a_job_that_still_runs(paths: RunPaths, asked: bool) -> None:
+    """With too few nodes, or warned before its preemption: the end of its script would be that of the job."""
+    left(paths, asked=asked)
+    signals, job = Signals(), Requeues("RUNNING")
+    signals.count = 0 if asked else 1
+    assert allocated_controller._wait_for_requeue(paths, signals, "12", job) == Busy.exit_code
+    assert (job.asked, job.state) == (1, "COMPLETING")
+
+
+@pytest.mark.parametrize("state", ["COMPLETING", "PENDING", "REQUEUED"])
+def test_a_job_that_slurm_has_requeued_is_not_asked_for(paths: RunPaths, state: str) -> None:
     left(paths, asked=True)
-    asked: list[tuple[str, ...]] = []
-
-    def answer(*words: str) -> Answer:
-        asked.append(words)
-        return Answer(0, "", "")
-
-    assert allocated_controller._wait_for_requeue(paths, Signals(), "12", answer) == Busy.exit_code
-    assert asked == [("scontrol", "requeue", "12")]
+    job = Requeues(state)
+    assert allocated_controller._wait_for_requeue(paths, Signals(), "12", job) == Busy.exit_code
+    assert job.asked == 0
 
 
 def test_a_job_that_slurm_does_not_requeue_ends_with_both_reasons(paths: RunPaths) -> None:
