@@ -25,7 +25,7 @@ from ddp_play.engines.interface import HOSTS, OUTPUT, Ending
 from ddp_play.errors import Busy, DdpPlayError, HostNotReady, InternalError
 from ddp_play.planning.short_lists import short_list
 from ddp_play.run import next_allocation, requeue
-from ddp_play.run.allocated_nodes import binds_tasks, inventory, job_hosts, use_engine
+from ddp_play.run.allocated_nodes import CONFIG_S, binds_tasks, inventory, job_hosts, use_engine
 from ddp_play.run.report_start import report_within
 from ddp_play.run.restart_choice import restart_policy
 from ddp_play.run.restart_decision import BY_SIGNAL
@@ -201,15 +201,28 @@ def _output(paths: RunPaths, begin: int) -> str:
 def _wait_for_requeue(paths: RunPaths, signals: Signals, job_id: str, ask: slurm_commands.Ask) -> int:
     """Wait for Slurm to end the script of a job that it requeues, after asking for that if nobody has."""
     heard = signals.count  # a warning before the preemption, or the preemption itself
-    if _is_running(job_id, ask):
-        answer = ask("scontrol", "requeue", job_id)
-        if answer.code:
-            message = f"{requeue.reason(paths)['reason']}; Slurm does not requeue job {job_id}: {answer.words}"
-            raise HostNotReady(message, hint="the last attempt's files are in attempts/ of the bundle")
+    _have_requeued(paths, job_id, ask)
     until = time.monotonic() + REQUEUED_S
     while signals.count == heard and _is_running(job_id, ask) and time.monotonic() < until:
         time.sleep(ASK_S)
     return Busy.exit_code  # Slurm ignores it: the job is pending again
+
+
+def _have_requeued(paths: RunPaths, job_id: str, ask: slurm_commands.Ask) -> None:
+    """Have Slurm requeue the job, unless it has done so. Its controller may be restarting. HostNotReady if it refuses.
+
+    An answer may be lost that said yes, so the job's state is looked at before each question and after a no.
+    """
+    until = time.monotonic() + CONFIG_S
+    while _is_running(job_id, ask):
+        answer = ask("scontrol", "requeue", job_id)
+        if answer.code == 0:
+            return
+        if answer.silent_controller and time.monotonic() < until:
+            time.sleep(ASK_S)
+        elif _is_running(job_id, ask):
+            message = f"{requeue.reason(paths).get('reason')}; Slurm does not requeue job {job_id}: {answer.words}"
+            raise HostNotReady(message, hint="the last attempt's files are in attempts/ of the bundle")
 
 
 def _is_running(job_id: str, ask: slurm_commands.Ask) -> bool:

@@ -172,7 +172,7 @@ def left(paths: RunPaths, *, asked: bool) -> None:
 
 
 class Requeues:
-    """Slurm with this job, which requeues it when it is asked to. `answers`: what it says to that, one after the other."""
+    """Slurm with this job, which requeues it when asked to. `answers`: what it says to that, one after the other."""
 
     def __init__(self, state: str, *answers: Answer) -> None:
         self.state, self.answers = state, list(answers)
@@ -204,6 +204,28 @@ def test_a_job_that_slurm_has_requeued_is_not_asked_for(paths: RunPaths, state: 
     job = Requeues(state)
     assert allocated_controller._wait_for_requeue(paths, Signals(), "12", job) == Busy.exit_code
     assert job.asked == 0
+
+
+def test_a_controller_of_slurm_that_restarts_is_asked_again(paths: RunPaths, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(allocated_controller, "ASK_S", 0.01)
+    left(paths, asked=True)
+    job = Requeues("RUNNING", Answer(1, "", "Unable to contact slurm controller (connect failure)"))
+    assert allocated_controller._wait_for_requeue(paths, Signals(), "12", job) == Busy.exit_code
+    assert (job.asked, job.state) == (2, "COMPLETING")
+
+
+def test_a_requeue_whose_answer_was_lost_is_no_refusal(paths: RunPaths) -> None:
+    """Slurm has requeued the job between the two questions, and refuses to do so once more."""
+    left(paths, asked=True)
+    job = Requeues("RUNNING")
+
+    def answer(*words: str) -> Answer:
+        if words[1] == "requeue":
+            job.state = "PENDING"
+            return Answer(1, "", "Job is pending execution for job 12")
+        return job(*words)
+
+    assert allocated_controller._wait_for_requeue(paths, Signals(), "12", answer) == Busy.exit_code
 
 
 def test_a_job_that_slurm_does_not_requeue_ends_with_both_reasons(paths: RunPaths) -> None:
