@@ -55,20 +55,29 @@ class _Interrupted:
         self.assignment, self.paths = assignment, assignment.paths
         self.bundle = Bundle(self.paths)
         self.hosts = {host.name for host in assignment.plan.hosts}
+        self.history = AttemptHistory(self.bundle)
         self.judged = judged_outcome.stored(self.paths, assignment.attempt)
         self.outcome = self.judged or Outcome(RunStatus.FAILED, cause)
 
     def conclude(self) -> bool:
-        policy, ordinal = restart_policy(self.paths), self.assignment.num_ended + 1
+        policy, ran = restart_policy(self.paths), self._ran()
+        ordinal = self.assignment.num_ended + ran
         if self._decided(policy) or ordinal > policy.restarts:
             self._end("" if self._decided(policy) else f"ddp_job_restarts is {policy.restarts}")
             return False
         StopRequests(self.paths).forget_requeue()
-        self._record()
+        if ran:
+            self._record()
         self._collect_and_fence()
         why = self.outcome.verdict.message
         requeue.leave(self.bundle, why, attempt=self.assignment.attempt, asked=False)
         return True
+
+    def _ran(self) -> bool:
+        """Were its ranks started? One that was still being prepared is no attempt, as in the restart loop."""
+        earlier = self.history.before(self.assignment.attempt)
+        started = float(read_json(self.paths.run).get("started") or 0)
+        return len(earlier) < len(self.history.rows) or started > (earlier[-1]["ended"] if earlier else 0)
 
     def _decided(self, policy: Policy) -> bool:
         """Did the ranks end before the controller was lost, and not for a reason that starts them again?"""
@@ -77,13 +86,13 @@ class _Interrupted:
 
     def _record(self) -> None:
         """Move the attempt's files to attempts/N and add its row; once, if this process is lost too."""
-        history, attempt = AttemptHistory(self.bundle), self.assignment.attempt
-        history.add(self.assignment, self.outcome.verdict, self.outcome.verdict.message, {}, requeued=True)
+        attempt, verdict = self.assignment.attempt, self.outcome.verdict
+        self.history.add(self.assignment, verdict, verdict.message, {}, requeued=True)
         if not self.paths.attempt(attempt).outcome.exists():
             self.bundle.archive(attempt, self.outcome.to_json())
         judged_outcome.remove(self.paths)
         Journal(self.paths.events).emit(
-            "restart", attempt=attempt + 1, reason=self.outcome.verdict.message, retired={}, new=[], hosts=[]
+            "restart", attempt=attempt + 1, reason=verdict.message, retired={}, new=[], hosts=[]
         )
 
     def _collect_and_fence(self) -> None:

@@ -34,7 +34,7 @@ def cut(staged: Make, monkeypatch: pytest.MonkeyPatch) -> Any:
             ended = stage.state(name, "ended", reason="lease", **{**OK, "exit_code": 143, "stopped": True})
             log = [encode("log", b"saved\n", rank=rank, at=0) for rank in stage.ranks(name)]
             stage.far[name].answers["follow"] = [*log, ended]
-        known = {"status": "running", "attempt": 1, "directories": {"h1": "/a", "h2": "/b"}}
+        known = {"status": "running", "attempt": 1, "started": 100.0, "directories": {"h1": "/a", "h2": "/b"}}
         write_json(stage.paths.run, {**stage.document, **known})
         return stage
 
@@ -70,10 +70,28 @@ def test_ranks_that_a_host_cannot_end_keep_the_next_attempt_from_starting(cut: A
     assert not requeue.is_left(stage.paths)
 
 
+def row_of(*, ended: float) -> dict[str, Any]:
+    """The row of the first attempt."""
+    return {"attempt": 1, "hosts": ["h1", "h2"], "retired": {}, "fault": "", "reason": "", "ended": ended}
+
+
+@pytest.mark.parametrize("rows", [[], [row_of(ended=150.0)]])
+def test_an_attempt_whose_ranks_were_not_started_costs_no_restart(cut: Any, rows: list[Any]) -> None:
+    """Its hosts are asked and fenced all the same. The time in run.json is that of the attempt before it."""
+    stage = cut(restarts=1)
+    number = len(rows) + 1
+    started = {"started": 100.0} if rows else {"started": None}
+    write_json(stage.paths.run, {**stage.document, **started, "attempt": number, "attempts": rows})
+    assert conclude(stage.paths, LOST)
+    document = stage.document
+    assert (document["attempts"], document["attempt"], stage.events("restart")) == (rows, number, [])
+    assert requeue.reason(stage.paths)["reason"] == LOST.message
+    assert "clean" in stage.far["h1"].kinds()
+
+
 def test_without_a_restart_left_the_run_ends_with_the_cause(cut: Any) -> None:
     stage = cut(restarts=1)
-    rows = [{"attempt": 1, "hosts": ["h1", "h2"], "retired": {}, "fault": ""}]
-    write_json(stage.paths.run, {**stage.document, "attempt": 2, "attempts": rows})
+    write_json(stage.paths.run, {**stage.document, "attempt": 2, "attempts": [row_of(ended=50.0)]})
     assert not conclude(stage.paths, LOST)
     document = stage.document
     assert (document["status"], document["exit_code"], document["finished"]) == ("failed", 69, True)
