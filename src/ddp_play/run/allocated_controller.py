@@ -29,6 +29,7 @@ from ddp_play.run.allocated_nodes import CONFIG_S, binds_tasks, inventory, job_h
 from ddp_play.run.report_start import report_within
 from ddp_play.run.restart_choice import restart_policy
 from ddp_play.run.restart_decision import BY_SIGNAL
+from ddp_play.run.run_hooks import END, hooks_of
 from ddp_play.run.stop_requests import StopRequests
 from ddp_play.run.submission import start_background
 
@@ -69,7 +70,9 @@ def control(paths: RunPaths, ask: slurm_commands.Ask) -> int:
     if has_ended(read_json(paths.run)):
         return _exit_code(paths)
     job_id = use_engine()
-    if not _begin(paths, job_id):
+    with report_within(paths, REPORT_S):
+        goes_on = _begin(paths, job_id)
+    if not goes_on:
         return _exit_code(paths)
     _check_files(paths)
     _requeue_no_more(paths, job_id, ask)
@@ -249,7 +252,7 @@ def _exit_code(paths: RunPaths) -> int:
 
 
 def end_with(paths: RunPaths, error: DdpPlayError) -> None:
-    """Record the error as the end of the run, unless another process has it."""
+    """Record the error as the end of the run, and tell it, unless another process has it. The page comes with it."""
     if isinstance(error, Busy) or has_ended(read_json(paths.run)):
         return
     known = read_json(paths.run)
@@ -257,6 +260,8 @@ def end_with(paths: RunPaths, error: DdpPlayError) -> None:
     ended = {"ended": time.time(), "finished": True, "left_behind": left}
     write_json(paths.run, {**known, **error_fields(error, known), **ended})
     Journal(paths.events).emit("ended", status=read_json(paths.run)["status"], message=error.message)
+    with report_within(paths, REPORT_S):
+        hooks_of(paths).tell(END, paths)
 
 
 def main() -> None:

@@ -22,6 +22,7 @@ from ddp_play.run.lost_host_files import LostHostFiles, collect_late
 from ddp_play.run.presence import Presence
 from ddp_play.run.restart_choice import restart_policy
 from ddp_play.run.restart_decision import ended_by_engine, infrastructure_failure
+from ddp_play.run.run_hooks import END, RESTART
 from ddp_play.run.stop_requests import StopRequests
 from ddp_play.run.supervisor_lock import supervisor_lock
 
@@ -94,6 +95,8 @@ class _Interrupted:
         Journal(self.paths.events).emit(
             "restart", attempt=attempt + 1, reason=verdict.message, retired={}, new=[], hosts=[]
         )
+        told = {"attempt": attempt + 1, "reason": verdict.message, "hosts": []}
+        self.assignment.hooks.tell(RESTART, self.paths, **told)
 
     def _collect_and_fence(self) -> None:
         files, attempt = LostHostFiles(self.bundle), self.assignment.attempt
@@ -125,3 +128,4 @@ class _Interrupted:
             journal.emit("warning", message=f"no restart: {why}")
         journal.emit("ended", status=str(self.outcome.status), message=self.outcome.verdict.message)
         judged_outcome.remove(self.paths)
+        self.assignment.hooks.tell(END, self.paths)

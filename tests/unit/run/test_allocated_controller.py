@@ -77,6 +77,29 @@ def test_a_run_without_an_end_is_an_internal_error(paths: RunPaths, monkeypatch:
     assert (document["status"], document["exit_code"], document["finished"]) == ("failed", 70, True)
 
 
+@pytest.mark.parametrize("ended", [False, True])
+def test_an_error_of_the_controller_is_told_once(paths: RunPaths, told: list[Any], ended: bool) -> None:
+    if ended:
+        write_json(paths.run, {**read_json(paths.run), "status": "failed", "exit_code": 9})
+    end_with(paths, HostNotReady("n1 lacks train.yml"))
+    assert told == ([] if ended else [("end", {})])
+
+
+def test_a_run_that_ends_before_its_supervisor_starts_has_a_page(
+    paths: RunPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its controller was lost and there is no restart left: this start only writes down the end."""
+    monkeypatch.delenv("DDP_PLAY_REPORT")
+
+    def begin(paths: RunPaths, _cause: Any, _words: str) -> bool:
+        write_json(paths.run, {**read_json(paths.run), "status": "failed", "exit_code": 69})
+        return False
+
+    monkeypatch.setattr(allocated_controller.next_allocation, "begin", begin)
+    assert control(paths, slurm) == 69
+    assert paths.report.exists()
+
+
 def test_a_killed_background_process_is_replaced_while_ranks_may_run(
     paths: RunPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:

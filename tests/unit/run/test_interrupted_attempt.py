@@ -101,6 +101,16 @@ def test_without_a_restart_left_the_run_ends_with_the_cause(cut: Any) -> None:
     assert told == [[SHARED]], "no attempt follows that would need it"
 
 
+def test_hooks_hear_of_the_restart_and_of_the_end(cut: Any, told: list[Any]) -> None:
+    stage = cut(restarts=1)
+    assert conclude(stage.paths, LOST)
+    assert told == [("restart", {"attempt": 2, "reason": LOST.message, "hosts": []})]
+    now = {"attempt": 2, "started": time.time(), "directories": {"h1": "/a"}, "requeue": None, "status": "running"}
+    write_json(stage.paths.run, {**stage.document, **now})
+    assert not conclude(stage.paths, LOST)
+    assert [event for event, _ in told] == ["restart", "end"]
+
+
 def test_ranks_that_had_ended_by_themselves_are_not_started_again(cut: Any) -> None:
     stage = cut()
     judged = Outcome(RunStatus.SUCCEEDED, Verdict("done", "all ranks exited 0", 0))

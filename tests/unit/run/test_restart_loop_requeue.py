@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ddp_play.ansible.runner import Passwords
 from ddp_play.bundle.paths import read_json, write_json
+from ddp_play.engines.route import Route
 from ddp_play.guard.protocol import Header
-from ddp_play.run import requeue
+from ddp_play.run import background_process, requeue
 from ddp_play.run.supervise_action import _after_earlier_ones
 from tests.unit.run.conftest import KILLED, OK, SHARED, Make, Stage, attempts_opened, by_attempt, ends_when_told, state
 
@@ -52,6 +54,19 @@ def test_a_run_whose_hosts_are_taken_is_left_for_its_next_attempt(staged: Make) 
     assert not stage.paths.stop_request(now=False).exists()
     event = stage.events("restart")[0]
     assert (event["attempt"], event["hosts"]) == (2, [])
+
+
+def test_a_run_that_is_left_after_a_take_over_has_no_end_to_tell(staged: Make, told: list[Any]) -> None:
+    stage = allocated(staged(2))
+    routes = [Route(name, ("ssh", name), "channel").to_json() for name in stage.far]
+    write_json(stage.paths.channels, {"routes": routes})
+    write_json(stage.paths.run, {**stage.document, "status": "running", "attempt": 1})
+    write_json(stage.paths.stop_request(now=False), PREEMPTED)
+    for name in ("h1", "h2"):
+        stage.ends_on_stop(name)
+    assert background_process.take_over(stage.paths, Passwords())
+    assert requeue.is_left(stage.paths)
+    assert [event for event, _ in told] == ["restart"]
 
 
 def test_its_next_attempt_has_the_next_number(staged: Make) -> None:
