@@ -132,6 +132,19 @@ def cause_of_signal(output: str, fields: dict[str, str], *, now: float, within_s
     return ENDINGS["TIMEOUT" if warned else "CANCELLED"]
 
 
+def comes_back(cause: Ending, fields: dict[str, str], partition: dict[str, str]) -> bool:
+    """Does a job that Slurm ends for this cause get other nodes? `fields`: of the job; `partition`: of its partition.
+
+    Not known, it does. A job that still runs can be requeued by ourselves, also where preemption cancels.
+    """
+    if cause == ENDINGS["REQUEUED"]:
+        return True
+    if cause not in (ENDINGS["PREEMPTED"], ENDINGS["NODE_FAIL"]) or fields.get("Requeue") == "0":
+        return False
+    cancels = cause == ENDINGS["PREEMPTED"] and "CANCEL" in partition.get("PreemptMode", "").split(",")
+    return fields.get("JobState") == "RUNNING" or not cancels
+
+
 def cause_said(output: str) -> Ending | None:
     """Why Slurm ended a job, from what its daemon wrote to the job's output; None if it gave no cause."""
     found = _ENDED.findall(output)

@@ -44,8 +44,6 @@ REPORT_S = 15.0
 REQUEUED_S = 60.0
 # Each of them is a process that somebody, or the kernel for want of memory, has killed.
 MAX_TAKE_OVERS = 3
-# After these Slurm gives a job that may be requeued other nodes.
-REQUEUING = tuple(slurm_states.ENDINGS[word] for word in ("REQUEUED", "PREEMPTED", "NODE_FAIL"))
 # Slurm signals up to 60 s before the time that was asked for, which is 15 s before the grace period.
 EARLY_S = 90.0
 
@@ -177,7 +175,7 @@ def _wait(paths: RunPaths, signals: Signals, job_id: str, ask: slurm_commands.As
         if signals.count > heard:
             cause = cause or _cause(paths, job_id, ask)
             request = {"reason": f"Slurm job {job_id} {cause.words}"}
-            if cause in REQUEUING and requeue.is_possible(paths):
+            if requeue.is_possible(paths) and _comes_back(cause, job_id, ask):
                 request["requeue"] = "yes"
             if StopRequests(paths).stop() is None:  # a person's own request stays
                 write_json(paths.stop_request(now=False), request)
@@ -190,9 +188,21 @@ def _cause(paths: RunPaths, job_id: str, ask: slurm_commands.Ask) -> Ending:
     """Why Slurm sent its signal. Its daemon writes that to the job's output, at about the same time."""
     time.sleep(CAUSE_S)
     text = _output(paths, int(read_json(paths.engine_start).get("output_chars") or 0))
-    fields = slurm_commands.fields_of(ask("scontrol", "show", "job", job_id, "--oneliner").out)
+    fields = _fields(ask, "job", job_id)
     within_s = EARLY_S + float(read_json(paths.job).get("grace") or 0)
     return slurm_states.cause_of_signal(text, fields, now=time.time(), within_s=within_s)
+
+
+def _comes_back(cause: Ending, job_id: str, ask: slurm_commands.Ask) -> bool:
+    if not slurm_states.comes_back(cause, {}, {}):
+        return False  # whatever Slurm says, which may take its time
+    fields = _fields(ask, "job", job_id)
+    return slurm_states.comes_back(cause, fields, _fields(ask, "partition", fields.get("Partition", "")))
+
+
+def _fields(ask: slurm_commands.Ask, kind: str, name: str) -> dict[str, str]:
+    """What Slurm says about a job or a partition; nothing if it does not answer."""
+    return slurm_commands.fields_of(ask("scontrol", "show", kind, name, "--oneliner").out)
 
 
 def _output(paths: RunPaths, begin: int) -> str:
@@ -230,8 +240,7 @@ def _have_requeued(paths: RunPaths, job_id: str, ask: slurm_commands.Ask) -> Non
 
 def _is_running(job_id: str, ask: slurm_commands.Ask) -> bool:
     """Does Slurm take the job's end for its end, as far as is known? Not if it has requeued the job already."""
-    fields = slurm_commands.fields_of(ask("scontrol", "show", "job", job_id, "--oneliner").out)
-    return fields.get("JobState", "RUNNING") == "RUNNING"
+    return _fields(ask, "job", job_id).get("JobState", "RUNNING") == "RUNNING"
 
 
 def _name_the_cause(paths: RunPaths, cause: Ending, job_id: str) -> None:

@@ -43,7 +43,8 @@ def slurm(*words: str) -> Answer:
     said = {
         "hostnames": "n1\nn2\n",
         "config": "TaskPlugin              = task/affinity,task/cgroup\n",
-        "job": "JobState=COMPLETING",
+        "job": "JobState=COMPLETING Requeue=1 Partition=low",
+        "partition": "PartitionName=low PreemptMode=CANCEL",
     }
     return Answer(0, said[words[2]], "")
 
@@ -188,6 +189,21 @@ def test_a_requeued_job_leaves_its_run_if_it_may_start_again(
     os.kill(os.getpid(), signal.SIGTERM)
     allocated_controller._wait(paths, signals, "12", slurm)
     assert read_json(paths.stop_request(now=False)) == {"reason": "Slurm job 12 was requeued", **asks}
+
+
+def test_a_preempted_job_that_its_partition_cancels_is_stopped(
+    paths: RunPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody would bring the run back that it left: its files are collected now."""
+    write_json(paths.allocation, {"requeues": True})
+    words = "slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO PREEMPTION ***\n"
+    (paths.engine / "output.log").write_text(words)
+    locked = iter([True, True, False])
+    monkeypatch.setattr(allocated_controller, "is_locked", lambda path: path == paths.background_lock and next(locked))
+    signals = Signals()
+    os.kill(os.getpid(), signal.SIGTERM)
+    allocated_controller._wait(paths, signals, "12", slurm)
+    assert read_json(paths.stop_request(now=False)) == {"reason": "Slurm job 12 was preempted by another job"}
 
 
 def left(paths: RunPaths, *, asked: bool) -> None:
