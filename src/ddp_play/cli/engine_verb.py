@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 ENGINE_FLAGS = ("--on", "--slurm")
 TICK_S, ASK_S = 0.2, 2.0
+# A file server may show a job's last files later than Slurm says that it has ended.
+LATE_S = 5.0
 
 
 def on_engine(verb: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -112,6 +114,7 @@ class Watched:
     def run(self) -> int:
         """Submit it, copy its output, and return its exit code. Ctrl-C gives the hosts back."""
         try:
+            self._make_files()
             allocation = self.engine.allocate(Wanted(self.paths.root.name, self.paths.root, self.job, MODULE))
             console.note(f"{self.engine.name} job {allocation.id}")
             try:
@@ -124,17 +127,32 @@ class Watched:
         finally:
             shutil.rmtree(self.paths.root, ignore_errors=True)
 
+    def _make_files(self) -> None:
+        """A client of a file server remembers for some time that a file is not there, so all are from here on."""
+        self.paths.out.touch()
+        self.paths.err.touch()
+        write_json(self.paths.end, {})
+
     def _follow(self, allocation: Allocation) -> AllocationState:
         asked = 0.0
         while True:
             self._copy_output()
-            if time.monotonic() - asked > ASK_S or self.paths.end.exists():
+            if time.monotonic() - asked > ASK_S or self._has_code():
                 asked = time.monotonic()
                 state = self.engine.state(allocation)
-                if state.phase is Phase.ENDED or self.paths.end.exists():
+                if state.phase is Phase.ENDED or self._has_code():
+                    self._await_code()
                     self._copy_output()
                     return state
                 self._say(allocation, state)
+            time.sleep(TICK_S)
+
+    def _has_code(self) -> bool:
+        return "code" in read_json(self.paths.end)
+
+    def _await_code(self) -> None:
+        until = time.monotonic() + LATE_S
+        while not self._has_code() and time.monotonic() < until:
             time.sleep(TICK_S)
 
     def _say(self, allocation: Allocation, state: AllocationState) -> None:
@@ -148,14 +166,13 @@ class Watched:
 
     def _copy_output(self) -> None:
         for path, stream in ((self.paths.out, sys.stdout), (self.paths.err, sys.stderr)):
-            if not path.exists():
-                continue
             with path.open("rb") as file:
                 file.seek(self._read.get(path, 0))
                 data = file.read()
             self._read[path] = self._read.get(path, 0) + len(data)
-            stream.write(data.decode("utf-8", "replace"))
             stream.flush()
+            stream.buffer.write(data)  # a piece may end within a character
+            stream.buffer.flush()
 
     def _code(self, allocation: Allocation, state: AllocationState) -> int:
         """Exit code of the verb; that of an allocation that has ended without one, with the reason."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Watched:
     monkeypatch.setattr(engine_verb, "TICK_S", 0.01)
     monkeypatch.setattr(engine_verb, "ASK_S", 0.0)
+    monkeypatch.setattr(engine_verb, "LATE_S", 1.0)
     paths = VerbPaths(tmp_path / "check-1")
     paths.root.mkdir()
     return Watched(FakeEngine(), paths, job())
@@ -54,6 +55,44 @@ def test_the_output_and_the_exit_code_are_those_of_the_verb(watched: Watched, ca
     assert isinstance(engine, FakeEngine)
     assert engine.wanted[0].controller == MODULE
     assert not watched.paths.root.exists()
+
+
+def test_a_code_that_comes_after_the_end_of_the_job_counts(watched: Watched, capsys: Any) -> None:
+    """A file server shows it late."""
+    assert isinstance(watched.engine, FakeEngine)
+    watched.engine.now = AllocationState(Phase.ENDED, ending=Ending("internal", 70, "ended"))
+
+    def ends() -> None:
+        with watched.paths.out.open("ab") as out:
+            out.write(b"n1 is slow\n")
+        write_json(watched.paths.end, {"code": 1})
+
+    threading.Timer(0.3, ends).start()
+    assert watched.run() == 1
+    assert capsys.readouterr().out == "n1 is slow\n"
+
+
+def test_the_files_of_the_verb_are_there_before_its_job_is(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[str] = []
+
+    def allocate(_wanted: object) -> None:
+        found.extend(sorted(path.name for path in watched.paths.root.iterdir()))
+        raise UsageError("refused")
+
+    monkeypatch.setattr(watched.engine, "allocate", allocate)
+    with pytest.raises(UsageError):
+        watched.run()
+    assert found == sorted(path.name for path in (watched.paths.out, watched.paths.err, watched.paths.end))
+
+
+def test_a_character_may_come_in_two_pieces(watched: Watched, capsysbinary: Any) -> None:
+    text = "größer\n".encode()
+    for piece in (text[:3], text[3:]):
+        for path in (watched.paths.out, watched.paths.err):
+            with path.open("ab") as file:
+                file.write(piece)
+        watched._copy_output()
+    assert capsysbinary.readouterr() == (text, text)
 
 
 def test_a_job_that_ends_without_the_verb_says_why(watched: Watched, capsys: Any) -> None:
