@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import shutil
@@ -112,7 +113,7 @@ class Watched:
     _said: str = ""
 
     def run(self) -> int:
-        """Submit it, copy its output, and return its exit code. Ctrl-C gives the hosts back."""
+        """Submit it, copy its output, and return its exit code. Ctrl-C gives the hosts back, and waits for its end."""
         try:
             self._make_files()
             allocation = self.engine.allocate(Wanted(self.paths.root.name, self.paths.root, self.job, MODULE))
@@ -120,8 +121,7 @@ class Watched:
             try:
                 state = self._follow(allocation)
             except KeyboardInterrupt:
-                self.engine.cancel(allocation)
-                self._copy_output()
+                self._cancel(allocation)
                 raise Interrupted(f"{self.engine.name} job {allocation.id} was cancelled") from None
             return self._code(allocation, state)
         finally:
@@ -146,6 +146,16 @@ class Watched:
                     return state
                 self._say(allocation, state)
             time.sleep(TICK_S)
+
+    def _cancel(self, allocation: Allocation) -> None:
+        """Give the hosts back, and copy what the verb says until its job has ended. Another Ctrl-C leaves at once."""
+        self.engine.cancel(allocation)
+        with contextlib.suppress(KeyboardInterrupt):
+            console.note(f"waiting for the end of {self.engine.name} job {allocation.id}; Ctrl-C leaves at once")
+            while not self._has_code() and self.engine.state(allocation).phase in (Phase.PENDING, Phase.GRANTED):
+                self._copy_output()
+                time.sleep(ASK_S)
+        self._copy_output()
 
     def _has_code(self) -> bool:
         return "code" in read_json(self.paths.end)

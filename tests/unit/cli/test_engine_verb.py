@@ -12,13 +12,15 @@ from ddp_play.bundle.verb_paths import VerbPaths
 from ddp_play.cli import engine_verb
 from ddp_play.cli.engine_verb import Watched, without_engine
 from ddp_play.engines.interface import AllocationState, Ending, Phase
-from ddp_play.errors import UsageError
+from ddp_play.errors import Interrupted, UsageError
 from ddp_play.run.allocated_verb import MODULE
 from ddp_play.testing import FakeEngine
 from tests.unit.build import job
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from ddp_play.engines.interface import Allocation
 
 
 @pytest.fixture
@@ -100,6 +102,38 @@ def test_a_job_that_ends_without_the_verb_says_why(watched: Watched, capsys: Any
     watched.engine.now = AllocationState(Phase.ENDED, ending=Ending("max_duration", 124, "reached its time limit"))
     assert watched.run() == 124
     assert "fake job 1 reached its time limit" in capsys.readouterr().err
+
+
+class Cancelled(FakeEngine):
+    """Its job hears a Ctrl-C while it is asked for. Once cancelled it says something and ends, a question later."""
+
+    root: Path
+    again = False
+
+    def state(self, allocation: Allocation) -> AllocationState:
+        if not self.cancelled:
+            raise KeyboardInterrupt
+        if self.again:
+            raise KeyboardInterrupt
+        if self.now.phase is Phase.GRANTED:
+            self.now = AllocationState(Phase.ENDED, ending=Ending("stopped", 130, "was cancelled", stopped=True))
+            return AllocationState(Phase.GRANTED)
+        (self.root / "stdout").write_text("n1: found by then\n")
+        return self.now
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_ctrl_c_waits_for_the_end_of_the_job_and_another_one_does_not(
+    watched: Watched, capsys: Any, again: bool
+) -> None:
+    engine = Cancelled(now=AllocationState(Phase.GRANTED))
+    engine.root, engine.again = watched.paths.root, again
+    watched.engine = engine
+    with pytest.raises(Interrupted, match="fake job 1 was cancelled"):
+        watched.run()
+    assert engine.cancelled == ["1"]
+    assert capsys.readouterr().out == ("" if again else "n1: found by then\n")
+    assert not watched.paths.root.exists()
 
 
 def test_a_job_that_can_never_start_is_cancelled(watched: Watched) -> None:
