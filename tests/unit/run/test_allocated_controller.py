@@ -12,7 +12,7 @@ from ddp_play.bundle.paths import RunPaths, read_json, write_json
 from ddp_play.engines.slurm_commands import Answer
 from ddp_play.engines.slurm_states import ENDINGS
 from ddp_play.errors import Busy, HostNotReady, InternalError
-from ddp_play.run import allocated_controller
+from ddp_play.run import allocated_controller, next_allocation
 from ddp_play.run.allocated_controller import Signals, control, end_with
 from ddp_play.run.allocated_nodes import inventory
 
@@ -96,7 +96,7 @@ def test_a_run_that_ends_before_its_supervisor_starts_has_a_page(
         write_json(paths.run, {**read_json(paths.run), "status": "failed", "exit_code": 69})
         return False
 
-    monkeypatch.setattr(allocated_controller.next_allocation, "begin", begin)
+    monkeypatch.setattr(next_allocation, "begin", begin)
     assert control(paths, slurm) == 69
     assert paths.report.exists()
 
