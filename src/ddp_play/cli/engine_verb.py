@@ -6,6 +6,7 @@ import contextlib
 import functools
 import inspect
 import shutil
+import signal
 import sys
 import time
 from dataclasses import dataclass, field
@@ -43,10 +44,10 @@ TICK_S, ASK_S = 0.2, 2.0
 LATE_S = 5.0
 
 
-def on_engine(verb: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def on_engine(verb: str, *, playbook: str = "") -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Decorator of a verb: with `--on ENGINE` it runs on hosts that this engine gives.
 
-    `verb`: the playbook of ddp-play with the job's variables, where the verb has no playbook of the user.
+    `playbook`: that of ddp-play with the job's variables, where the verb has none of the user; by default of its name.
     """
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
@@ -55,8 +56,9 @@ def on_engine(verb: str) -> Callable[[Callable[..., None]], Callable[..., None]]
             with error_boundary():
                 engine.check(given["ansible"], dry=False, wait=False)
                 if engine.allocates:
-                    playbook = given.get("playbook")
-                    code = run_there(engine, given["ansible"], given["inventory"], verb=verb, playbook=playbook)
+                    own = str(collection_root() / "playbooks" / f"{playbook or verb}.yml")
+                    path = given.get("playbook") or own
+                    code = run_there(engine, given["ansible"], given["inventory"], verb=verb, playbook=path)
                     raise typer.Exit(code)
             function(**given)
 
@@ -70,7 +72,7 @@ def on_engine(verb: str) -> Callable[[Callable[..., None]], Callable[..., None]]
 
 
 def run_there(
-    options: EngineOptions, ansible: Ansible, inventory: list[str] | None, *, verb: str, playbook: str | None = None
+    options: EngineOptions, ansible: Ansible, inventory: list[str] | None, *, verb: str, playbook: str
 ) -> int:
     """Run this very command on hosts of the engine; returns its exit code.
 
@@ -78,9 +80,10 @@ def run_there(
     could never give the hosts, or has given none.
     """
     stop_on_term()
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup
+        signal.signal(signal.SIGHUP, signal.getsignal(signal.SIGTERM))
     pairs = parse_pairs(options.slurm or [])
-    path = playbook or str(collection_root() / "playbooks" / f"{verb}.yml")
-    job = read_job(ansible.request(path, inventory, allocated=True), Passwords(), AnsibleRunner())
+    job = read_job(ansible.request(playbook, inventory, allocated=True), Passwords(), AnsibleRunner())
     job = job.model_copy(update={"slurm": with_pairs(job.slurm, pairs), "restarts": 0})
     places = home() / "allocations"
     places.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import signal
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from typer.testing import CliRunner
 
 from ddp_play.bundle.paths import write_json
 from ddp_play.bundle.verb_paths import VerbPaths
 from ddp_play.cli import engine_verb
 from ddp_play.cli.engine_verb import Watched, without_engine
+from ddp_play.cli.main import app
 from ddp_play.engines.interface import AllocationState, Ending, Phase
 from ddp_play.errors import Interrupted, UsageError
 from ddp_play.run.allocated_verb import MODULE
@@ -18,9 +22,11 @@ from ddp_play.testing import FakeEngine
 from tests.unit.build import job
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
-    from ddp_play.engines.interface import Allocation
+    from ddp_play.ansible.runner import PlaybookRequest
+    from ddp_play.engines.interface import Allocation, Wanted
+    from ddp_play.planning.job import Job
 
 
 @pytest.fixture
@@ -102,6 +108,50 @@ def test_a_job_that_ends_without_the_verb_says_why(watched: Watched, capsys: Any
     watched.engine.now = AllocationState(Phase.ENDED, ending=Ending("max_duration", 124, "reached its time limit"))
     assert watched.run() == 124
     assert "fake job 1 reached its time limit" in capsys.readouterr().err
+
+
+@pytest.fixture
+def allocates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[FakeEngine, list[str]]]:
+    """The engine that commands get, and the playbooks that a job was read from."""
+    engine, playbooks = FakeEngine(refuses=UsageError("no such nodes")), list[str]()
+
+    def read(request: PlaybookRequest, *_others: object) -> Job:
+        playbooks.append(request.playbook)
+        return job()
+
+    monkeypatch.setenv("DDP_PLAY_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(engine_verb, "read_job", read)
+    monkeypatch.setattr(engine_verb, "engine_named", lambda _name: engine)
+    signals = (signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in signals}
+    yield engine, playbooks
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize(("verb", "playbook"), [("check", "bench.yml"), ("collectives", "collectives.yml")])
+def test_a_job_has_the_name_of_its_verb(allocates: tuple[FakeEngine, list[str]], verb: str, playbook: str) -> None:
+    engine, playbooks = allocates
+    assert CliRunner().invoke(app, [verb, "--on", "slurm"]).exit_code == 64
+    assert engine.wanted[0].run_id.startswith(f"{verb}-")
+    assert [Path(path).name for path in playbooks] == [playbook]
+
+
+@pytest.mark.parametrize(("handler", "code"), [(signal.SIG_DFL, 130), (signal.SIG_IGN, 64)])
+def test_a_lost_terminal_gives_the_nodes_back(
+    allocates: tuple[FakeEngine, list[str]], monkeypatch: pytest.MonkeyPatch, handler: signal.Handlers, code: int
+) -> None:
+    """Unless it is ignored, as nohup does."""
+    signal.signal(signal.SIGHUP, handler)
+    engine, _ = allocates
+    refuse = engine.allocate
+
+    def allocate(wanted: Wanted) -> Allocation:
+        signal.raise_signal(signal.SIGHUP)
+        return refuse(wanted)
+
+    monkeypatch.setattr(engine, "allocate", allocate)
+    assert CliRunner().invoke(app, ["check", "--on", "slurm"]).exit_code == code
 
 
 class Cancelled(FakeEngine):
