@@ -77,10 +77,14 @@ def control(paths: RunPaths, ask: slurm_commands.Ask) -> int:
     hosts = job_hosts(ask)
     _use_hosts(paths, hosts, job_id, binding=binds_tasks(ask))
     Journal(paths.events).emit("queue", text=f"granted {len(hosts)} nodes: {', '.join(hosts)}", job=job_id)
+    before = read_json(paths.run).get("attempt")
     with report_within(paths, REPORT_S):
         cause = _run(paths, signals, job_id, ask)
         if cause is not None:
             _name_the_cause(paths, cause, job_id)
+        ended = read_json(paths.run)
+        if has_ended(ended) and ended.get("attempt") == before:  # a supervisor gives its attempt a number
+            requeue.note_left_on_shared(paths)
     if requeue.is_left(paths):
         return _wait_for_requeue(paths, signals, job_id, ask)
     return _exit_code(paths)
@@ -265,7 +269,7 @@ def end_with(paths: RunPaths, error: DdpPlayError) -> None:
     if isinstance(error, Busy) or has_ended(read_json(paths.run)):
         return
     known = read_json(paths.run)
-    left = requeue.left_on_shared(paths) or known.get("left_behind") or {}
+    left = requeue.with_rows(known.get("left_behind") or {}, requeue.left_on_shared(paths))
     ended = {"ended": time.time(), "finished": True, "left_behind": left}
     write_json(paths.run, {**known, **error_fields(error, known), **ended})
     Journal(paths.events).emit("ended", status=read_json(paths.run)["status"], message=error.message)

@@ -118,7 +118,9 @@ class _Interrupted:
     def _end(self, why: str) -> None:
         """End the run with this attempt: nothing starts again."""
         LostHostFiles(self.bundle).note_uncollected(self.assignment.attempt, self.hosts)
-        collect_late(self.assignment, self.hosts, self.bundle, newest=True, open_s=OPEN_S)
+        found = collect_late(self.assignment, self.hosts, self.bundle, newest=True, open_s=OPEN_S)
+        if self.assignment.plan.head not in found.collected:  # it would have removed what attempts share
+            requeue.note_left_on_shared(self.paths)
         self.paths.source_archive.unlink(missing_ok=True)
         known = read_json(self.paths.run)
         fields = outcome_fields(self.outcome, known)

@@ -15,6 +15,7 @@ from ddp_play.errors import Busy, HostNotReady, InternalError
 from ddp_play.run import allocated_controller, next_allocation
 from ddp_play.run.allocated_controller import Signals, control, end_with
 from ddp_play.run.allocated_nodes import inventory
+from tests.unit.build import hosts, plan, shared
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -99,6 +100,22 @@ def test_a_run_that_ends_before_its_supervisor_starts_has_a_page(
     monkeypatch.setattr(next_allocation, "begin", begin)
     assert control(paths, slurm) == 69
     assert paths.report.exists()
+
+
+@pytest.mark.parametrize("attempt", [1, 2])
+def test_what_attempts_share_is_named_if_the_next_start_fails_before_its_supervisor(
+    paths: RunPaths, monkeypatch: pytest.MonkeyPatch, attempt: int
+) -> None:
+    """A supervisor, which gives its attempt a number, sees to that itself."""
+    put = paths.attempt(1)
+    put.root.mkdir(parents=True)
+    write_json(put.plan, plan(*hosts(1, shared=shared())).to_json())
+    rows = [{"attempt": 1, "hosts": ["h1"], "retired": {}, "requeued": True}]
+    write_json(paths.run, {**read_json(paths.run), "attempt": 1, "attempts": rows, "requeue": {"reason": "x"}})
+    ends(monkeypatch, status="failed", exit_code=64, attempt=attempt)
+    assert control(paths, slurm) == 64
+    named = [row for rows in (read_json(paths.run).get("left_behind") or {}).values() for row in rows]
+    assert bool(named) is (attempt == 1)
 
 
 def test_a_killed_background_process_is_replaced_while_ranks_may_run(

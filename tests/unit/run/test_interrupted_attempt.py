@@ -101,6 +101,23 @@ def test_without_a_restart_left_the_run_ends_with_the_cause(cut: Any) -> None:
     assert told == [[SHARED]], "no attempt follows that would need it"
 
 
+@pytest.mark.parametrize("is_there", [True, False])
+def test_what_attempts_share_is_named_if_the_head_is_gone(cut: Any, is_there: bool) -> None:
+    stage = cut(restarts=1)
+    if not is_there:
+        stage.far["h1"].answers["open"] = []
+    put = stage.paths.attempt(1)
+    put.root.mkdir(parents=True)
+    write_json(put.plan, stage.plan.to_json())
+    now = {"attempt": 2, "started": 100.0, "attempts": [row_of(ended=50.0)]}
+    write_json(stage.paths.run, {**stage.document, **now})
+    assert not conclude(stage.paths, LOST)
+    left = [row for rows in (stage.document.get("left_behind") or {}).values() for row in rows]
+    assert [row for row in left if row.startswith(SHARED)] == (
+        [] if is_there else [f"{SHARED}: not collected, because no attempt followed"]
+    )
+
+
 def test_hooks_hear_of_the_restart_and_of_the_end(cut: Any, told: list[Any]) -> None:
     stage = cut(restarts=1)
     assert conclude(stage.paths, LOST)
