@@ -125,7 +125,8 @@ def cause_of_signal(output: str, fields: dict[str, str], *, now: float, within_s
     `within_s`. Slurm's times are local.
     """
     if (said := cause_said(output)) is not None:
-        return said
+        failed = fields.get("FailedNode", "(null)")
+        return ending("NODE_FAIL", "", failed) if said == ENDINGS["NODE_FAIL"] and failed != "(null)" else said
     if fields.get("PreemptTime", "None") not in ("None", "Unknown", "N/A"):
         return ENDINGS["PREEMPTED"]  # it has a grace period
     warned = fields.get("JobState") == "RUNNING" and _left_s(fields, now) < within_s
@@ -139,9 +140,10 @@ def comes_back(cause: Ending, fields: dict[str, str], partition: dict[str, str])
     """
     if cause == ENDINGS["REQUEUED"]:
         return True
-    if cause not in (ENDINGS["PREEMPTED"], ENDINGS["NODE_FAIL"]) or fields.get("Requeue") == "0":
+    lost = cause.kind == ENDINGS["NODE_FAIL"].kind  # its words may name the node
+    if not (lost or cause == ENDINGS["PREEMPTED"]) or fields.get("Requeue") == "0":
         return False
-    cancels = cause == ENDINGS["PREEMPTED"] and "CANCEL" in partition.get("PreemptMode", "").split(",")
+    cancels = not lost and "CANCEL" in partition.get("PreemptMode", "").split(",")
     return fields.get("JobState") == "RUNNING" or not cancels
 
 
