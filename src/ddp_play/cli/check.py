@@ -50,7 +50,7 @@ MOST_COLUMNS = 12
 @options.with_ansible
 @check_files.with_wanted
 @check_self_test.with_self_test
-@on_engine("bench")
+@on_engine("check", playbook="bench")
 def check(
     *,
     playbook: options.Playbook = None,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import shutil
+import signal
 import sys
 import time
 from dataclasses import dataclass, field
@@ -38,12 +40,14 @@ if TYPE_CHECKING:
 
 ENGINE_FLAGS = ("--on", "--slurm")
 TICK_S, ASK_S = 0.2, 2.0
+# A file server may show a job's last files later than Slurm says that it has ended.
+LATE_S = 5.0
 
 
-def on_engine(verb: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def on_engine(verb: str, *, playbook: str = "") -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Decorator of a verb: with `--on ENGINE` it runs on hosts that this engine gives.
 
-    `verb`: the playbook of ddp-play with the job's variables, where the verb has no playbook of the user.
+    `playbook`: that of ddp-play with the job's variables, where the verb has none of the user; by default of its name.
     """
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
@@ -52,8 +56,9 @@ def on_engine(verb: str) -> Callable[[Callable[..., None]], Callable[..., None]]
             with error_boundary():
                 engine.check(given["ansible"], dry=False, wait=False)
                 if engine.allocates:
-                    playbook = given.get("playbook")
-                    code = run_there(engine, given["ansible"], given["inventory"], verb=verb, playbook=playbook)
+                    own = str(collection_root() / "playbooks" / f"{playbook or verb}.yml")
+                    path = given.get("playbook") or own
+                    code = run_there(engine, given["ansible"], given["inventory"], verb=verb, playbook=path)
                     raise typer.Exit(code)
             function(**given)
 
@@ -67,7 +72,7 @@ def on_engine(verb: str) -> Callable[[Callable[..., None]], Callable[..., None]]
 
 
 def run_there(
-    options: EngineOptions, ansible: Ansible, inventory: list[str] | None, *, verb: str, playbook: str | None = None
+    options: EngineOptions, ansible: Ansible, inventory: list[str] | None, *, verb: str, playbook: str
 ) -> int:
     """Run this very command on hosts of the engine; returns its exit code.
 
@@ -75,9 +80,10 @@ def run_there(
     could never give the hosts, or has given none.
     """
     stop_on_term()
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup
+        signal.signal(signal.SIGHUP, signal.getsignal(signal.SIGTERM))
     pairs = parse_pairs(options.slurm or [])
-    path = playbook or str(collection_root() / "playbooks" / f"{verb}.yml")
-    job = read_job(ansible.request(path, inventory, allocated=True), Passwords(), AnsibleRunner())
+    job = read_job(ansible.request(playbook, inventory, allocated=True), Passwords(), AnsibleRunner())
     job = job.model_copy(update={"slurm": with_pairs(job.slurm, pairs), "restarts": 0})
     places = home() / "allocations"
     places.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -110,31 +116,56 @@ class Watched:
     _said: str = ""
 
     def run(self) -> int:
-        """Submit it, copy its output, and return its exit code. Ctrl-C gives the hosts back."""
+        """Submit it, copy its output, and return its exit code. Ctrl-C gives the hosts back, and waits for its end."""
         try:
+            self._make_files()
             allocation = self.engine.allocate(Wanted(self.paths.root.name, self.paths.root, self.job, MODULE))
             console.note(f"{self.engine.name} job {allocation.id}")
             try:
                 state = self._follow(allocation)
             except KeyboardInterrupt:
-                self.engine.cancel(allocation)
-                self._copy_output()
+                self._cancel(allocation)
                 raise Interrupted(f"{self.engine.name} job {allocation.id} was cancelled") from None
             return self._code(allocation, state)
         finally:
             shutil.rmtree(self.paths.root, ignore_errors=True)
 
+    def _make_files(self) -> None:
+        """A client of a file server remembers for some time that a file is not there, so all are from here on."""
+        self.paths.out.touch()
+        self.paths.err.touch()
+        write_json(self.paths.end, {})
+
     def _follow(self, allocation: Allocation) -> AllocationState:
         asked = 0.0
         while True:
             self._copy_output()
-            if time.monotonic() - asked > ASK_S or self.paths.end.exists():
+            if time.monotonic() - asked > ASK_S or self._has_code():
                 asked = time.monotonic()
                 state = self.engine.state(allocation)
-                if state.phase is Phase.ENDED or self.paths.end.exists():
+                if state.phase is Phase.ENDED or self._has_code():
+                    self._await_code()
                     self._copy_output()
                     return state
                 self._say(allocation, state)
+            time.sleep(TICK_S)
+
+    def _cancel(self, allocation: Allocation) -> None:
+        """Give the hosts back, and copy what the verb says until its job has ended. Another Ctrl-C leaves at once."""
+        self.engine.cancel(allocation)
+        with contextlib.suppress(KeyboardInterrupt):
+            console.note(f"waiting for the end of {self.engine.name} job {allocation.id}; Ctrl-C leaves at once")
+            while not self._has_code() and self.engine.state(allocation).phase in (Phase.PENDING, Phase.GRANTED):
+                self._copy_output()
+                time.sleep(ASK_S)
+        self._copy_output()
+
+    def _has_code(self) -> bool:
+        return "code" in read_json(self.paths.end)
+
+    def _await_code(self) -> None:
+        until = time.monotonic() + LATE_S
+        while not self._has_code() and time.monotonic() < until:
             time.sleep(TICK_S)
 
     def _say(self, allocation: Allocation, state: AllocationState) -> None:
@@ -148,14 +179,13 @@ class Watched:
 
     def _copy_output(self) -> None:
         for path, stream in ((self.paths.out, sys.stdout), (self.paths.err, sys.stderr)):
-            if not path.exists():
-                continue
             with path.open("rb") as file:
                 file.seek(self._read.get(path, 0))
                 data = file.read()
             self._read[path] = self._read.get(path, 0) + len(data)
-            stream.write(data.decode("utf-8", "replace"))
             stream.flush()
+            stream.buffer.write(data)  # a piece may end within a character
+            stream.buffer.flush()
 
     def _code(self, allocation: Allocation, state: AllocationState) -> int:
         """Exit code of the verb; that of an allocation that has ended without one, with the reason."""

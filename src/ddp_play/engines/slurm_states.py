@@ -125,11 +125,26 @@ def cause_of_signal(output: str, fields: dict[str, str], *, now: float, within_s
     `within_s`. Slurm's times are local.
     """
     if (said := cause_said(output)) is not None:
-        return said
+        failed = fields.get("FailedNode", "(null)")
+        return ending("NODE_FAIL", "", failed) if said == ENDINGS["NODE_FAIL"] and failed != "(null)" else said
     if fields.get("PreemptTime", "None") not in ("None", "Unknown", "N/A"):
         return ENDINGS["PREEMPTED"]  # it has a grace period
     warned = fields.get("JobState") == "RUNNING" and _left_s(fields, now) < within_s
     return ENDINGS["TIMEOUT" if warned else "CANCELLED"]
+
+
+def comes_back(cause: Ending, fields: dict[str, str], partition: dict[str, str]) -> bool:
+    """Does a job that Slurm ends for this cause get other nodes? `fields`: of the job; `partition`: of its partition.
+
+    Not known, it does. A job that still runs can be requeued by ourselves, also where preemption cancels.
+    """
+    if cause == ENDINGS["REQUEUED"]:
+        return True
+    lost = cause.kind == ENDINGS["NODE_FAIL"].kind  # its words may name the node
+    if not (lost or cause == ENDINGS["PREEMPTED"]) or fields.get("Requeue") == "0":
+        return False
+    cancels = not lost and "CANCEL" in partition.get("PreemptMode", "").split(",")
+    return fields.get("JobState") == "RUNNING" or not cancels
 
 
 def cause_said(output: str) -> Ending | None:

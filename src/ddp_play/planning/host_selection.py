@@ -98,6 +98,7 @@ def _too_few(problems: tuple[Problem, ...], num_usable: int, needed: int) -> Hos
     without = (
         f"{num_usable} of {num_usable + len(problems)} hosts are usable and ddp_job_hosts requires {needed}; "
         "leave the others out with --limit, set ddp_job_hosts to a range such as 1.., or add hosts to the group spares"
+        "; on Slurm, where the nodes are chosen: --slurm exclude=NAMES, or --slurm spares=1"
     )
     hint = "\n".join(filter(None, [remedy, without if num_usable else ""]))
     return HostNotReady(message, hint=hint, hosts=tuple(row.host for row in problems))

@@ -25,24 +25,25 @@ from ddp_play.engines.interface import HOSTS, OUTPUT, Ending
 from ddp_play.errors import Busy, DdpPlayError, HostNotReady, InternalError
 from ddp_play.planning.short_lists import short_list
 from ddp_play.run import next_allocation, requeue
-from ddp_play.run.allocated_nodes import binds_tasks, inventory, job_hosts, use_engine
+from ddp_play.run.allocated_nodes import CONFIG_S, binds_tasks, inventory, job_hosts, use_engine
 from ddp_play.run.report_start import report_within
 from ddp_play.run.restart_choice import restart_policy
 from ddp_play.run.restart_decision import BY_SIGNAL
+from ddp_play.run.run_hooks import END, hooks_of
 from ddp_play.run.stop_requests import StopRequests
 from ddp_play.run.submission import start_background
 
 # Slurm's daemon writes why it ends a job at about the time of its signal.
 CAUSE_S = 0.3
 TICK_S = 0.2
+# Slurm's controller is asked less often.
+ASK_S = 1.0
 # A page of the run takes a second or two; Slurm may be about to kill what is left of the job.
 REPORT_S = 15.0
 # Slurm has requeued the job before it signals the script.
 REQUEUED_S = 60.0
 # Each of them is a process that somebody, or the kernel for want of memory, has killed.
 MAX_TAKE_OVERS = 3
-# After these Slurm gives a job that may be requeued other nodes.
-REQUEUING = tuple(slurm_states.ENDINGS[word] for word in ("REQUEUED", "PREEMPTED", "NODE_FAIL"))
 # Slurm signals up to 60 s before the time that was asked for, which is 15 s before the grace period.
 EARLY_S = 90.0
 
@@ -67,17 +68,23 @@ def control(paths: RunPaths, ask: slurm_commands.Ask) -> int:
     if has_ended(read_json(paths.run)):
         return _exit_code(paths)
     job_id = use_engine()
-    if not _begin(paths, job_id):
+    with report_within(paths, REPORT_S):
+        goes_on = _begin(paths, job_id)
+    if not goes_on:
         return _exit_code(paths)
     _check_files(paths)
     _requeue_no_more(paths, job_id, ask)
     hosts = job_hosts(ask)
     _use_hosts(paths, hosts, job_id, binding=binds_tasks(ask))
     Journal(paths.events).emit("queue", text=f"granted {len(hosts)} nodes: {', '.join(hosts)}", job=job_id)
+    before = read_json(paths.run).get("attempt")
     with report_within(paths, REPORT_S):
         cause = _run(paths, signals, job_id, ask)
         if cause is not None:
             _name_the_cause(paths, cause, job_id)
+        ended = read_json(paths.run)
+        if has_ended(ended) and ended.get("attempt") == before:  # a supervisor gives its attempt a number
+            requeue.note_left_on_shared(paths)
     if requeue.is_left(paths):
         return _wait_for_requeue(paths, signals, job_id, ask)
     return _exit_code(paths)
@@ -172,7 +179,7 @@ def _wait(paths: RunPaths, signals: Signals, job_id: str, ask: slurm_commands.As
         if signals.count > heard:
             cause = cause or _cause(paths, job_id, ask)
             request = {"reason": f"Slurm job {job_id} {cause.words}"}
-            if cause in REQUEUING and requeue.is_possible(paths):
+            if requeue.is_possible(paths) and _comes_back(cause, job_id, ask):
                 request["requeue"] = "yes"
             if StopRequests(paths).stop() is None:  # a person's own request stays
                 write_json(paths.stop_request(now=False), request)
@@ -185,9 +192,21 @@ def _cause(paths: RunPaths, job_id: str, ask: slurm_commands.Ask) -> Ending:
     """Why Slurm sent its signal. Its daemon writes that to the job's output, at about the same time."""
     time.sleep(CAUSE_S)
     text = _output(paths, int(read_json(paths.engine_start).get("output_chars") or 0))
-    fields = slurm_commands.fields_of(ask("scontrol", "show", "job", job_id, "--oneliner").out)
+    fields = _fields(ask, "job", job_id)
     within_s = EARLY_S + float(read_json(paths.job).get("grace") or 0)
     return slurm_states.cause_of_signal(text, fields, now=time.time(), within_s=within_s)
+
+
+def _comes_back(cause: Ending, job_id: str, ask: slurm_commands.Ask) -> bool:
+    if not slurm_states.comes_back(cause, {}, {}):
+        return False  # whatever Slurm says, which may take its time
+    fields = _fields(ask, "job", job_id)
+    return slurm_states.comes_back(cause, fields, _fields(ask, "partition", fields.get("Partition", "")))
+
+
+def _fields(ask: slurm_commands.Ask, kind: str, name: str) -> dict[str, str]:
+    """What Slurm says about a job or a partition; nothing if it does not answer."""
+    return slurm_commands.fields_of(ask("scontrol", "show", kind, name, "--oneliner").out)
 
 
 def _output(paths: RunPaths, begin: int) -> str:
@@ -198,16 +217,34 @@ def _output(paths: RunPaths, begin: int) -> str:
 
 def _wait_for_requeue(paths: RunPaths, signals: Signals, job_id: str, ask: slurm_commands.Ask) -> int:
     """Wait for Slurm to end the script of a job that it requeues, after asking for that if nobody has."""
-    left = requeue.reason(paths)
-    if left.get("asked"):
-        answer = ask("scontrol", "requeue", job_id)
-        if answer.code:
-            message = f"{left['reason']}; Slurm does not requeue job {job_id}: {answer.words}"
-            raise HostNotReady(message, hint="the last attempt's files are in attempts/ of the bundle")
+    heard = signals.count  # a warning before the preemption, or the preemption itself
+    _have_requeued(paths, job_id, ask)
     until = time.monotonic() + REQUEUED_S
-    while not signals.count and time.monotonic() < until:
-        time.sleep(TICK_S)
+    while signals.count == heard and _is_running(job_id, ask) and time.monotonic() < until:
+        time.sleep(ASK_S)
     return Busy.exit_code  # Slurm ignores it: the job is pending again
+
+
+def _have_requeued(paths: RunPaths, job_id: str, ask: slurm_commands.Ask) -> None:
+    """Have Slurm requeue the job, unless it has done so. Its controller may be restarting. HostNotReady if it refuses.
+
+    An answer may be lost that said yes, so the job's state is looked at before each question and after a no.
+    """
+    until = time.monotonic() + CONFIG_S
+    while _is_running(job_id, ask):
+        answer = ask("scontrol", "requeue", job_id)
+        if answer.code == 0:
+            return
+        if answer.silent_controller and time.monotonic() < until:
+            time.sleep(ASK_S)
+        elif _is_running(job_id, ask):
+            message = f"{requeue.reason(paths).get('reason')}; Slurm does not requeue job {job_id}: {answer.words}"
+            raise HostNotReady(message, hint="the last attempt's files are in attempts/ of the bundle")
+
+
+def _is_running(job_id: str, ask: slurm_commands.Ask) -> bool:
+    """Does Slurm take the job's end for its end, as far as is known? Not if it has requeued the job already."""
+    return _fields(ask, "job", job_id).get("JobState", "RUNNING") == "RUNNING"
 
 
 def _name_the_cause(paths: RunPaths, cause: Ending, job_id: str) -> None:
@@ -228,14 +265,16 @@ def _exit_code(paths: RunPaths) -> int:
 
 
 def end_with(paths: RunPaths, error: DdpPlayError) -> None:
-    """Record the error as the end of the run, unless another process has it."""
+    """Record the error as the end of the run, and tell it, unless another process has it. The page comes with it."""
     if isinstance(error, Busy) or has_ended(read_json(paths.run)):
         return
     known = read_json(paths.run)
-    left = requeue.left_on_shared(paths) or known.get("left_behind") or {}
+    left = requeue.with_rows(known.get("left_behind") or {}, requeue.left_on_shared(paths))
     ended = {"ended": time.time(), "finished": True, "left_behind": left}
     write_json(paths.run, {**known, **error_fields(error, known), **ended})
     Journal(paths.events).emit("ended", status=read_json(paths.run)["status"], message=error.message)
+    with report_within(paths, REPORT_S):
+        hooks_of(paths).tell(END, paths)
 
 
 def main() -> None:

@@ -47,11 +47,20 @@ def inventory(hosts: list[str], job_id: str, *, binding: bool, num_spares: int =
 
 
 def binds_tasks(ask: Ask) -> bool:
-    """Does this cluster bind tasks to CPUs? Slurm's controller may be restarting now."""
+    """Does this cluster bind tasks to CPUs?"""
+    return any(name in _setting(ask, "TaskPlugin") for name in ("affinity", "cgroup"))
+
+
+def signals_script_alone(ask: Ask) -> bool:
+    """Do signals of Slurm at the end of a job not reach what its script started?"""
+    return "cgroup" in _setting(ask, "ProctrackType")
+
+
+def _setting(ask: Ask, name: str) -> str:
+    """A setting of the cluster, empty if it has none. Slurm's controller may be restarting now."""
     deadline = time.monotonic() + CONFIG_S
     while (answer := ask("scontrol", "show", "config")).code and time.monotonic() < deadline:
         time.sleep(1)
     if answer.code:
         raise HostNotReady(f"Slurm does not say its configuration: {answer.words}")
-    lines = answer.out.splitlines()
-    return any(line.startswith("TaskPlugin ") and ("affinity" in line or "cgroup" in line) for line in lines)
+    return next((line for line in answer.out.splitlines() if line.startswith(f"{name} ")), "")

@@ -17,7 +17,7 @@ from ddp_play.bundle.paths import read_json, write_json
 from ddp_play.bundle.verb_paths import VerbPaths
 from ddp_play.engines import slurm_commands
 from ddp_play.errors import DdpPlayError, HostNotReady
-from ddp_play.run.allocated_nodes import binds_tasks, inventory, job_hosts, use_engine
+from ddp_play.run.allocated_nodes import binds_tasks, inventory, job_hosts, signals_script_alone, use_engine
 
 MODULE = "ddp_play.run.allocated_verb"
 
@@ -31,18 +31,25 @@ def run_verb(paths: VerbPaths, ask: slurm_commands.Ask) -> int:
         raise HostNotReady(f"{os.uname().nodename} has no {order['cwd']}", hint=hint)
     hosts = job_hosts(ask)
     write_json(paths.hosts, inventory(hosts, job_id, binding=binds_tasks(ask)))  # JSON is YAML
+    alone = signals_script_alone(ask)
     argv = [sys.executable, "-P", "-m", "ddp_play", *order["argv"], "-i", str(paths.hosts), "--limit", ",".join(hosts)]
     with paths.out.open("ab") as out, paths.err.open("ab") as err:
         child = subprocess.Popen(argv, cwd=order["cwd"], stdin=subprocess.DEVNULL, stdout=out, stderr=err)
-        signal.signal(signal.SIGTERM, lambda *_: _pass_on(child, job_id, ask))
+        signal.signal(signal.SIGTERM, lambda *_: _pass_on(child, job_id, ask, alone=alone))
         return child.wait()
 
 
-def _pass_on(child: subprocess.Popen[Any], job_id: str, ask: slurm_commands.Ask) -> None:
-    """Of a job that ends Slurm signals all processes; of one whose time ends soon, the script alone."""
-    fields = slurm_commands.fields_of(ask("scontrol", "show", "job", job_id, "--oneliner").out)
-    if fields.get("JobState") == "RUNNING":
-        child.terminate()
+def _pass_on(child: subprocess.Popen[Any], job_id: str, ask: slurm_commands.Ask, *, alone: bool) -> None:
+    """Let the verb end in order, once: another signal would have it leave at once.
+
+    Of a job that ends Slurm signals all processes, or the script `alone`; of one whose time ends soon, the script.
+    """
+    if not alone:
+        fields = slurm_commands.fields_of(ask("scontrol", "show", "job", job_id, "--oneliner").out)
+        if fields.get("JobState") != "RUNNING":
+            return
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    child.terminate()
 
 
 def main() -> None:

@@ -135,7 +135,8 @@ def take_over(paths: RunPaths, passwords: Passwords) -> bool:
     except Exception as error:
         hooks.tell(END, paths, **end_by(error, paths))
         raise
-    hooks.tell(END, paths)
+    if not requeue.is_left(paths):
+        hooks.tell(END, paths)
     return True
 
 

@@ -55,7 +55,8 @@ def fence(
 
     Returns the hosts that still have to be cleaned. Calls `on_kept` for working directories that stay on a host
     because they were not collected. Keeps the `presence` on the other hosts. HostNotReady if a host has no such time
-    (inf), or answers during the wait that it could not end or remove everything; Interrupted after a stop request.
+    (inf), or answers during the wait that it could not end or remove everything; Interrupted after a person's stop
+    request.
     """
     if not unfenced:
         return set()
@@ -67,7 +68,8 @@ def fence(
         while not all(host in cleaner.cleaned or time.monotonic() > moment for host, moment in unfenced.items()):
             cleaner.poll()
             _refuse_if_ranks_may_run(cleaner.left, assignment)
-            if stop_requests.stop() is not None:
+            order = stop_requests.stop()
+            if order is not None and not order.requeue:  # what the engine takes has to be known dead too
                 raise Interrupted(f"the run was stopped while it waited for {', '.join(sorted(unfenced))}")
     finally:
         cleaner.close()

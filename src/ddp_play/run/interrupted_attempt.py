@@ -22,6 +22,7 @@ from ddp_play.run.lost_host_files import LostHostFiles, collect_late
 from ddp_play.run.presence import Presence
 from ddp_play.run.restart_choice import restart_policy
 from ddp_play.run.restart_decision import ended_by_engine, infrastructure_failure
+from ddp_play.run.run_hooks import END, RESTART
 from ddp_play.run.stop_requests import StopRequests
 from ddp_play.run.supervisor_lock import supervisor_lock
 
@@ -42,12 +43,12 @@ def conclude(paths: RunPaths, cause: Verdict) -> bool:
     Interrupted after a stop request.
     """
     with supervisor_lock(paths):
-        assignment = assignment_from_bundle(paths, Passwords())
-        if not read_json(paths.run).get("directories"):  # no host knows of this attempt
+        known = read_json(paths.run)
+        if not known.get("directories"):  # no host knows of this start, which may have written no plan yet
             StopRequests(paths).forget_requeue()
-            requeue.leave(Bundle(paths), cause.message, attempt=assignment.attempt, asked=False)
+            requeue.leave(Bundle(paths), cause.message, attempt=int(known.get("attempt") or 0), asked=False)
             return True
-        return _Interrupted(assignment, cause).conclude()
+        return _Interrupted(assignment_from_bundle(paths, Passwords()), cause).conclude()
 
 
 class _Interrupted:
@@ -55,20 +56,29 @@ class _Interrupted:
         self.assignment, self.paths = assignment, assignment.paths
         self.bundle = Bundle(self.paths)
         self.hosts = {host.name for host in assignment.plan.hosts}
+        self.history = AttemptHistory(self.bundle)
         self.judged = judged_outcome.stored(self.paths, assignment.attempt)
         self.outcome = self.judged or Outcome(RunStatus.FAILED, cause)
 
     def conclude(self) -> bool:
-        policy, ordinal = restart_policy(self.paths), self.assignment.num_ended + 1
+        policy, ran = restart_policy(self.paths), self._ran()
+        ordinal = self.assignment.num_ended + ran
         if self._decided(policy) or ordinal > policy.restarts:
             self._end("" if self._decided(policy) else f"ddp_job_restarts is {policy.restarts}")
             return False
         StopRequests(self.paths).forget_requeue()
-        self._record()
+        if ran:
+            self._record()
         self._collect_and_fence()
         why = self.outcome.verdict.message
         requeue.leave(self.bundle, why, attempt=self.assignment.attempt, asked=False)
         return True
+
+    def _ran(self) -> bool:
+        """Were its ranks started? One that was still being prepared is no attempt, as in the restart loop."""
+        earlier = self.history.before(self.assignment.attempt)
+        started = float(read_json(self.paths.run).get("started") or 0)
+        return len(earlier) < len(self.history.rows) or started > (earlier[-1]["ended"] if earlier else 0)
 
     def _decided(self, policy: Policy) -> bool:
         """Did the ranks end before the controller was lost, and not for a reason that starts them again?"""
@@ -77,14 +87,16 @@ class _Interrupted:
 
     def _record(self) -> None:
         """Move the attempt's files to attempts/N and add its row; once, if this process is lost too."""
-        history, attempt = AttemptHistory(self.bundle), self.assignment.attempt
-        history.add(self.assignment, self.outcome.verdict, self.outcome.verdict.message, {}, requeued=True)
+        attempt, verdict = self.assignment.attempt, self.outcome.verdict
+        self.history.add(self.assignment, verdict, verdict.message, {}, requeued=True)
         if not self.paths.attempt(attempt).outcome.exists():
             self.bundle.archive(attempt, self.outcome.to_json())
         judged_outcome.remove(self.paths)
         Journal(self.paths.events).emit(
-            "restart", attempt=attempt + 1, reason=self.outcome.verdict.message, retired={}, new=[], hosts=[]
+            "restart", attempt=attempt + 1, reason=verdict.message, retired={}, new=[], hosts=[]
         )
+        told = {"attempt": attempt + 1, "reason": verdict.message, "hosts": []}
+        self.assignment.hooks.tell(RESTART, self.paths, **told)
 
     def _collect_and_fence(self) -> None:
         files, attempt = LostHostFiles(self.bundle), self.assignment.attempt
@@ -106,7 +118,9 @@ class _Interrupted:
     def _end(self, why: str) -> None:
         """End the run with this attempt: nothing starts again."""
         LostHostFiles(self.bundle).note_uncollected(self.assignment.attempt, self.hosts)
-        collect_late(self.assignment, self.hosts, self.bundle, newest=True, open_s=OPEN_S)
+        found = collect_late(self.assignment, self.hosts, self.bundle, newest=True, open_s=OPEN_S)
+        if self.assignment.plan.head not in found.collected:  # it would have removed what attempts share
+            requeue.note_left_on_shared(self.paths)
         self.paths.source_archive.unlink(missing_ok=True)
         known = read_json(self.paths.run)
         fields = outcome_fields(self.outcome, known)
@@ -116,3 +130,4 @@ class _Interrupted:
             journal.emit("warning", message=f"no restart: {why}")
         journal.emit("ended", status=str(self.outcome.status), message=self.outcome.verdict.message)
         judged_outcome.remove(self.paths)
+        self.assignment.hooks.tell(END, self.paths)

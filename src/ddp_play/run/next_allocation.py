@@ -96,6 +96,9 @@ def _make_way_for_plan(paths: RunPaths, attempt: int) -> None:
 
 def _move(path: Path, directory: Path) -> None:
     target = directory / path.name
-    if path.is_dir() and target.exists():  # a start before this one got as far as here
+    if not path.is_dir() and target.exists():  # the ended attempt's; this one is of a start that had no attempt
+        path.unlink()
+        return
+    if target.exists():  # a start before this one got as far as here
         target = directory / f"{path.name}.{time.time():.0f}"
     path.replace(target)

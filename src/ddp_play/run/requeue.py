@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.outcome import RunStatus
-from ddp_play.bundle.paths import read_json
+from ddp_play.bundle.paths import read_json, write_json
 from ddp_play.bundle.run_lookup import has_ended
 from ddp_play.guard.protocol import run_key
 from ddp_play.planning.plan_document import plan_from_json
@@ -62,3 +62,15 @@ def left_on_shared(paths: RunPaths) -> dict[str, list[str]]:
         return {}
     rows = run_paths(host, run_key(paths.run_id, str(document.get("token") or "")))
     return {host.name: [f"{row}: not collected, because no attempt followed" for row in rows]}
+
+
+def note_left_on_shared(paths: RunPaths) -> None:
+    """Add to run.json what attempts share, because none follows that would collect it."""
+    document = read_json(paths.run)
+    if left := left_on_shared(paths):
+        write_json(paths.run, {**document, "left_behind": with_rows(document.get("left_behind") or {}, left)})
+
+
+def with_rows(left: dict[str, list[str]], more: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Rows about files that are left, by host, with more of them."""
+    return left | {host: list(dict.fromkeys([*left.get(host, []), *rows])) for host, rows in more.items()}

@@ -118,7 +118,6 @@ class RestartLoop:
 
     def _continue_with(self, collected: Collected, following: Following) -> None:
         """Fence the ended attempt, move its files to attempts/N and set the next assignment, or leave it for later."""
-        self.stop_requests.forget_requeue()
         try:
             self._fence_ended_attempt(collected, following)
         except DdpPlayError:  # stop request, or a host whose ranks may still be alive
@@ -132,7 +131,10 @@ class RestartLoop:
         judged_outcome.remove(self.paths)
         self.bundle.archive(self.assignment.attempt, collected.outcome.to_json())
         if following.later:
-            requeue.leave(self.bundle, following.reason, attempt=self.assignment.attempt, asked=following.asked)
+            order = self.stop_requests.stop()  # a requeue may have been ordered since the decision
+            asked = following.asked and not (order is not None and order.requeue)
+            self.stop_requests.forget_requeue()
+            requeue.leave(self.bundle, following.reason, attempt=self.assignment.attempt, asked=asked)
         else:
             self._set_assignment(following.assignment)
 

@@ -124,3 +124,34 @@ def test_preemption_with_a_grace_period_is_no_time_limit() -> None:
     fields = {"JobState": "RUNNING", "PreemptTime": "2026-01-01T00:00:00", "EndTime": "2026-01-01T00:00:30"}
     found = slurm_states.cause_of_signal("", fields, now=0.0, within_s=90.0)
     assert found == slurm_states.ENDINGS["PREEMPTED"]
+
+
+@pytest.mark.parametrize(
+    ("word", "job", "mode", "back"),
+    [
+        ("PREEMPTED", {"JobState": "COMPLETING", "Requeue": "1"}, "REQUEUE", True),
+        ("PREEMPTED", {"JobState": "COMPLETING", "Requeue": "1"}, "CANCEL", False),
+        ("PREEMPTED", {"JobState": "COMPLETING", "Requeue": "1"}, "GANG,CANCEL", False),
+        ("PREEMPTED", {"JobState": "RUNNING", "Requeue": "1"}, "CANCEL", True),
+        ("PREEMPTED", {"JobState": "RUNNING", "Requeue": "0"}, "REQUEUE", False),
+        ("NODE_FAIL", {"JobState": "COMPLETING", "Requeue": "1"}, "CANCEL", True),
+        ("NODE_FAIL", {"JobState": "COMPLETING", "Requeue": "0"}, "OFF", False),
+        ("REQUEUED", {"JobState": "PENDING", "Requeue": "0"}, "CANCEL", True),
+        ("CANCELLED", {"JobState": "COMPLETING", "Requeue": "1"}, "REQUEUE", False),
+        ("PREEMPTED", {}, "", True),
+    ],
+)
+def test_a_job_comes_back_unless_slurm_cancels_it(word: str, job: dict[str, str], mode: str, back: bool) -> None:
+    partition = {"PreemptMode": mode} if mode else {}
+    assert slurm_states.comes_back(slurm_states.ENDINGS[word], job, partition) is back
+
+
+@pytest.mark.parametrize(
+    ("failed", "words"), [("n2", "lost node n2"), ("(null)", "lost a node"), (None, "lost a node"), ("", "lost a node")]
+)
+def test_a_lost_node_is_named_if_slurm_names_it(failed: str | None, words: str) -> None:
+    output = "slurmstepd-n1: error: *** JOB 12 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO NODE FAILURE ***"
+    fields = {"JobState": "COMPLETING", "Requeue": "1", **({} if failed is None else {"FailedNode": failed})}
+    cause = cause_of_signal(output, fields, now=0.0, within_s=90.0)
+    assert (cause.kind, cause.exit_code, cause.words) == ("host_lost", 69, words)
+    assert slurm_states.comes_back(cause, fields, {"PreemptMode": "CANCEL"})

@@ -53,6 +53,8 @@ def test_problem_hosts_end_the_plan_when_too_few_remain() -> None:
     remedies = caught.value.hint.splitlines()
     assert remedies[:2] == ["h9: is it up? ssh h9", "h8: which key does it want?"]
     assert remedies[2].startswith("2 of 4 hosts are usable and ddp_job_hosts requires 4; ")
+    assert "leave the others out with --limit" in remedies[2]
+    assert "on Slurm, where the nodes are chosen: --slurm exclude=NAMES" in remedies[2], "--limit is refused there"
     assert caught.value.hosts == ("h9", "h8")
 
 

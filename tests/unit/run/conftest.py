@@ -16,6 +16,7 @@ from ddp_play.guard.protocol import Header, encode
 from ddp_play.planning.next_attempt import Fleet
 from ddp_play.run.attempt_assignment import Assignment
 from ddp_play.run.restart_loop import RestartLoop
+from ddp_play.run.run_hooks import RunHooks
 from ddp_play.testing import RANK_ROW, FakeHost, FakeHosts
 from tests.unit.build import hosts, job, plan, shared
 from tests.unit.planning.test_next_attempt import raw
@@ -113,6 +114,14 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Stage
         return Stage(made, paths, far)
 
     return build
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
+    """The events that runs with a hook or without one tell, each with its fields."""
+    found: list[tuple[str, dict[str, Any]]] = []
+    monkeypatch.setattr(RunHooks, "tell", lambda _hooks, event, _paths, **more: found.append((event, more)))
+    return found
 
 
 @pytest.fixture

@@ -12,9 +12,10 @@ from ddp_play.bundle.paths import RunPaths, read_json, write_json
 from ddp_play.engines.slurm_commands import Answer
 from ddp_play.engines.slurm_states import ENDINGS
 from ddp_play.errors import Busy, HostNotReady, InternalError
-from ddp_play.run import allocated_controller
+from ddp_play.run import allocated_controller, next_allocation
 from ddp_play.run.allocated_controller import Signals, control, end_with
 from ddp_play.run.allocated_nodes import inventory
+from tests.unit.build import hosts, plan, shared
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +44,8 @@ def slurm(*words: str) -> Answer:
     said = {
         "hostnames": "n1\nn2\n",
         "config": "TaskPlugin              = task/affinity,task/cgroup\n",
-        "job": "JobState=COMPLETING",
+        "job": "JobState=COMPLETING Requeue=1 Partition=low",
+        "partition": "PartitionName=low PreemptMode=CANCEL",
     }
     return Answer(0, said[words[2]], "")
 
@@ -75,6 +77,45 @@ def test_a_run_without_an_end_is_an_internal_error(paths: RunPaths, monkeypatch:
     end_with(paths, error.value)
     document = read_json(paths.run)
     assert (document["status"], document["exit_code"], document["finished"]) == ("failed", 70, True)
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_an_error_of_the_controller_is_told_once(paths: RunPaths, told: list[Any], ended: bool) -> None:
+    if ended:
+        write_json(paths.run, {**read_json(paths.run), "status": "failed", "exit_code": 9})
+    end_with(paths, HostNotReady("n1 lacks train.yml"))
+    assert told == ([] if ended else [("end", {})])
+
+
+def test_a_run_that_ends_before_its_supervisor_starts_has_a_page(
+    paths: RunPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its controller was lost and there is no restart left: this start only writes down the end."""
+    monkeypatch.delenv("DDP_PLAY_REPORT")
+
+    def begin(paths: RunPaths, _cause: Any, _words: str) -> bool:
+        write_json(paths.run, {**read_json(paths.run), "status": "failed", "exit_code": 69})
+        return False
+
+    monkeypatch.setattr(next_allocation, "begin", begin)
+    assert control(paths, slurm) == 69
+    assert paths.report.exists()
+
+
+@pytest.mark.parametrize("attempt", [1, 2])
+def test_what_attempts_share_is_named_if_the_next_start_fails_before_its_supervisor(
+    paths: RunPaths, monkeypatch: pytest.MonkeyPatch, attempt: int
+) -> None:
+    """A supervisor, which gives its attempt a number, sees to that itself."""
+    put = paths.attempt(1)
+    put.root.mkdir(parents=True)
+    write_json(put.plan, plan(*hosts(1, shared=shared())).to_json())
+    rows = [{"attempt": 1, "hosts": ["h1"], "retired": {}, "requeued": True}]
+    write_json(paths.run, {**read_json(paths.run), "attempt": 1, "attempts": rows, "requeue": {"reason": "x"}})
+    ends(monkeypatch, status="failed", exit_code=64, attempt=attempt)
+    assert control(paths, slurm) == 64
+    named = [row for rows in (read_json(paths.run).get("left_behind") or {}).values() for row in rows]
+    assert bool(named) is (attempt == 1)
 
 
 def test_a_killed_background_process_is_replaced_while_ranks_may_run(
@@ -167,21 +208,80 @@ def test_a_requeued_job_leaves_its_run_if_it_may_start_again(
     assert read_json(paths.stop_request(now=False)) == {"reason": "Slurm job 12 was requeued", **asks}
 
 
+def test_a_preempted_job_that_its_partition_cancels_is_stopped(
+    paths: RunPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody would bring the run back that it left: its files are collected now."""
+    write_json(paths.allocation, {"requeues": True})
+    words = "slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO PREEMPTION ***\n"
+    (paths.engine / "output.log").write_text(words)
+    locked = iter([True, True, False])
+    monkeypatch.setattr(allocated_controller, "is_locked", lambda path: path == paths.background_lock and next(locked))
+    signals = Signals()
+    os.kill(os.getpid(), signal.SIGTERM)
+    allocated_controller._wait(paths, signals, "12", slurm)
+    assert read_json(paths.stop_request(now=False)) == {"reason": "Slurm job 12 was preempted by another job"}
+
+
 def left(paths: RunPaths, *, asked: bool) -> None:
     write_json(paths.run, {**read_json(paths.run), "requeue": {"reason": "host n2 was lost", "asked": asked}})
 
 
-def test_slurm_is_asked_to_requeue_a_job_with_too_few_nodes(paths: RunPaths, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(allocated_controller, "REQUEUED_S", 0.0)
+class Requeues:
+    """Slurm with this job, which requeues it when asked to. `answers`: what it says to that, one after the other."""
+
+    def __init__(self, state: str, *answers: Answer) -> None:
+        self.state, self.answers = state, list(answers)
+        self.asked = 0
+
+    def __call__(self, *words: str) -> Answer:
+        if words == ("scontrol", "show", "job", "12", "--oneliner"):
+            return Answer(0, f"JobId=12 JobState={self.state}", "")
+        assert words == ("scontrol", "requeue", "12")
+        self.asked += 1
+        answer = self.answers.pop(0) if self.answers else Answer(0, "", "")
+        self.state = self.state if answer.code else "COMPLETING"
+        return answer
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_slurm_is_asked_to_requeue_a_job_that_still_runs(paths: RunPaths, asked: bool) -> None:
+    """With too few nodes, or warned before its preemption: the end of its script would be that of the job."""
+    left(paths, asked=asked)
+    signals, job = Signals(), Requeues("RUNNING")
+    signals.count = 0 if asked else 1
+    assert allocated_controller._wait_for_requeue(paths, signals, "12", job) == Busy.exit_code
+    assert (job.asked, job.state) == (1, "COMPLETING")
+
+
+@pytest.mark.parametrize("state", ["COMPLETING", "PENDING", "REQUEUED"])
+def test_a_job_that_slurm_has_requeued_is_not_asked_for(paths: RunPaths, state: str) -> None:
     left(paths, asked=True)
-    asked: list[tuple[str, ...]] = []
+    job = Requeues(state)
+    assert allocated_controller._wait_for_requeue(paths, Signals(), "12", job) == Busy.exit_code
+    assert job.asked == 0
+
+
+def test_a_controller_of_slurm_that_restarts_is_asked_again(paths: RunPaths, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(allocated_controller, "ASK_S", 0.01)
+    left(paths, asked=True)
+    job = Requeues("RUNNING", Answer(1, "", "Unable to contact slurm controller (connect failure)"))
+    assert allocated_controller._wait_for_requeue(paths, Signals(), "12", job) == Busy.exit_code
+    assert (job.asked, job.state) == (2, "COMPLETING")
+
+
+def test_a_requeue_whose_answer_was_lost_is_no_refusal(paths: RunPaths) -> None:
+    """Slurm has requeued the job between the two questions, and refuses to do so once more."""
+    left(paths, asked=True)
+    job = Requeues("RUNNING")
 
     def answer(*words: str) -> Answer:
-        asked.append(words)
-        return Answer(0, "", "")
+        if words[1] == "requeue":
+            job.state = "PENDING"
+            return Answer(1, "", "Job is pending execution for job 12")
+        return job(*words)
 
     assert allocated_controller._wait_for_requeue(paths, Signals(), "12", answer) == Busy.exit_code
-    assert asked == [("scontrol", "requeue", "12")]
 
 
 def test_a_job_that_slurm_does_not_requeue_ends_with_both_reasons(paths: RunPaths) -> None:

@@ -34,7 +34,7 @@ def cut(staged: Make, monkeypatch: pytest.MonkeyPatch) -> Any:
             ended = stage.state(name, "ended", reason="lease", **{**OK, "exit_code": 143, "stopped": True})
             log = [encode("log", b"saved\n", rank=rank, at=0) for rank in stage.ranks(name)]
             stage.far[name].answers["follow"] = [*log, ended]
-        known = {"status": "running", "attempt": 1, "directories": {"h1": "/a", "h2": "/b"}}
+        known = {"status": "running", "attempt": 1, "started": 100.0, "directories": {"h1": "/a", "h2": "/b"}}
         write_json(stage.paths.run, {**stage.document, **known})
         return stage
 
@@ -70,10 +70,28 @@ def test_ranks_that_a_host_cannot_end_keep_the_next_attempt_from_starting(cut: A
     assert not requeue.is_left(stage.paths)
 
 
+def row_of(*, ended: float) -> dict[str, Any]:
+    """The row of the first attempt."""
+    return {"attempt": 1, "hosts": ["h1", "h2"], "retired": {}, "fault": "", "reason": "", "ended": ended}
+
+
+@pytest.mark.parametrize("rows", [[], [row_of(ended=150.0)]])
+def test_an_attempt_whose_ranks_were_not_started_costs_no_restart(cut: Any, rows: list[Any]) -> None:
+    """Its hosts are asked and fenced all the same. The time in run.json is that of the attempt before it."""
+    stage = cut(restarts=1)
+    number = len(rows) + 1
+    started = {"started": 100.0} if rows else {"started": None}
+    write_json(stage.paths.run, {**stage.document, **started, "attempt": number, "attempts": rows})
+    assert conclude(stage.paths, LOST)
+    document = stage.document
+    assert (document["attempts"], document["attempt"], stage.events("restart")) == (rows, number, [])
+    assert requeue.reason(stage.paths)["reason"] == LOST.message
+    assert "clean" in stage.far["h1"].kinds()
+
+
 def test_without_a_restart_left_the_run_ends_with_the_cause(cut: Any) -> None:
     stage = cut(restarts=1)
-    rows = [{"attempt": 1, "hosts": ["h1", "h2"], "retired": {}, "fault": ""}]
-    write_json(stage.paths.run, {**stage.document, "attempt": 2, "attempts": rows})
+    write_json(stage.paths.run, {**stage.document, "attempt": 2, "attempts": [row_of(ended=50.0)]})
     assert not conclude(stage.paths, LOST)
     document = stage.document
     assert (document["status"], document["exit_code"], document["finished"]) == ("failed", 69, True)
@@ -81,6 +99,33 @@ def test_without_a_restart_left_the_run_ends_with_the_cause(cut: Any) -> None:
     assert stage.events("warning")[-1]["message"] == "no restart: ddp_job_restarts is 1"
     told = [header["run_paths"] for header, _ in stage.far["h1"].orders if header["t"] == "clean"]
     assert told == [[SHARED]], "no attempt follows that would need it"
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_what_attempts_share_is_named_if_the_head_is_gone(cut: Any, is_there: bool) -> None:
+    stage = cut(restarts=1)
+    if not is_there:
+        stage.far["h1"].answers["open"] = []
+    put = stage.paths.attempt(1)
+    put.root.mkdir(parents=True)
+    write_json(put.plan, stage.plan.to_json())
+    now = {"attempt": 2, "started": 100.0, "attempts": [row_of(ended=50.0)]}
+    write_json(stage.paths.run, {**stage.document, **now})
+    assert not conclude(stage.paths, LOST)
+    left = [row for rows in (stage.document.get("left_behind") or {}).values() for row in rows]
+    assert [row for row in left if row.startswith(SHARED)] == (
+        [] if is_there else [f"{SHARED}: not collected, because no attempt followed"]
+    )
+
+
+def test_hooks_hear_of_the_restart_and_of_the_end(cut: Any, told: list[Any]) -> None:
+    stage = cut(restarts=1)
+    assert conclude(stage.paths, LOST)
+    assert told == [("restart", {"attempt": 2, "reason": LOST.message, "hosts": []})]
+    now = {"attempt": 2, "started": time.time(), "directories": {"h1": "/a"}, "requeue": None, "status": "running"}
+    write_json(stage.paths.run, {**stage.document, **now})
+    assert not conclude(stage.paths, LOST)
+    assert [event for event, _ in told] == ["restart", "end"]
 
 
 def test_ranks_that_had_ended_by_themselves_are_not_started_again(cut: Any) -> None:

@@ -57,6 +57,26 @@ def test_a_start_that_was_cut_off_is_repeated(paths: RunPaths) -> None:
     assert len(list(paths.attempt(1).root.glob("ansible*"))) == 2
 
 
+def test_a_start_that_was_lost_before_its_plan_costs_no_restart(paths: RunPaths) -> None:
+    """Its node was lost while the tasks before the job ran: no host knows of it."""
+    write_json(paths.run, {**read_json(paths.run), "attempt": 1, "requeue": LEFT})
+    write_json(paths.plan, {"first": 1})
+    assert next_allocation.begin(paths, CAUSE, WORDS)
+    assert next_allocation.begin(paths, CAUSE, WORDS)
+    document = read_json(paths.run)
+    assert (document["status"], document["attempt"], document.get("attempts")) == ("starting", 1, None)
+    assert read_json(paths.attempt(1).plan) == {"first": 1}
+
+
+def test_the_plan_of_an_ended_attempt_stays_if_a_later_start_had_none(paths: RunPaths) -> None:
+    write_json(paths.run, {**read_json(paths.run), "attempt": 1, "requeue": LEFT})
+    for start in ("first", "second"):
+        write_json(paths.plan, {start: 1})
+        assert next_allocation.begin(paths, CAUSE, WORDS)
+    assert read_json(paths.attempt(1).plan) == {"first": 1}
+    assert not paths.plan.exists()
+
+
 def test_a_run_that_has_ended_does_not_start(paths: RunPaths) -> None:
     write_json(paths.run, {"status": "stopped", "attempt": 1})
     assert not next_allocation.begin(paths, CAUSE, WORDS)

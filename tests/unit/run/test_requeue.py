@@ -40,3 +40,7 @@ def test_what_attempts_share_is_named_if_none_follows(make: Make) -> None:
     rows = requeue.left_on_shared(stage.paths)
     assert list(rows) == ["h1"]
     assert "calm-otter-1: not collected, because no attempt followed" in rows["h1"][0]
+    write_json(stage.paths.run, {**stage.document, "left_behind": {"h1": ["/tmp/x: not removed"], "h2": ["y"]}})
+    for _ in range(2):
+        requeue.note_left_on_shared(stage.paths)
+        assert stage.document["left_behind"] == {"h1": ["/tmp/x: not removed", *rows["h1"]], "h2": ["y"]}

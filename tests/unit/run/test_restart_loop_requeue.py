@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ddp_play.ansible.runner import Passwords
 from ddp_play.bundle.paths import read_json, write_json
+from ddp_play.engines.route import Route
 from ddp_play.guard.protocol import Header
-from ddp_play.run import requeue
+from ddp_play.run import background_process, requeue
 from ddp_play.run.supervise_action import _after_earlier_ones
-from tests.unit.run.conftest import OK, SHARED, Make, Stage, attempts_opened, by_attempt, ends_when_told, state
+from tests.unit.run.conftest import KILLED, OK, SHARED, Make, Stage, attempts_opened, by_attempt, ends_when_told, state
 
 if TYPE_CHECKING:
     import pytest
@@ -52,6 +54,19 @@ def test_a_run_whose_hosts_are_taken_is_left_for_its_next_attempt(staged: Make) 
     assert not stage.paths.stop_request(now=False).exists()
     event = stage.events("restart")[0]
     assert (event["attempt"], event["hosts"]) == (2, [])
+
+
+def test_a_run_that_is_left_after_a_take_over_has_no_end_to_tell(staged: Make, told: list[Any]) -> None:
+    stage = allocated(staged(2))
+    routes = [Route(name, ("ssh", name), "channel").to_json() for name in stage.far]
+    write_json(stage.paths.channels, {"routes": routes})
+    write_json(stage.paths.run, {**stage.document, "status": "running", "attempt": 1})
+    write_json(stage.paths.stop_request(now=False), PREEMPTED)
+    for name in ("h1", "h2"):
+        stage.ends_on_stop(name)
+    assert background_process.take_over(stage.paths, Passwords())
+    assert requeue.is_left(stage.paths)
+    assert [event for event, _ in told] == ["restart"]
 
 
 def test_its_next_attempt_has_the_next_number(staged: Make) -> None:
@@ -100,6 +115,59 @@ def test_too_few_hosts_are_a_reason_to_ask_for_others(staged: Make) -> None:
     left = requeue.reason(stage.paths)
     assert left["asked"] is True
     assert "host h2 was lost, and too few hosts are left" in left["reason"]
+
+
+def taken_during_the_fence(staged: Make, spares: int) -> Stage:
+    """Host h2 is lost, and the engine takes all hosts while the loop waits for the lease of h2."""
+    stage = allocated(staged(2, spares, host_timeout=0.6, lease=2.0, hosts=2))
+    ends_when_told(stage, "h1")
+    by_attempt(stage, "h2", a1={"state": "running"})
+    stage.far["h2"].answers["beat"] = []
+
+    def opened(header: Header, _payload: bytes) -> list[bytes]:
+        if not stage.events("waiting"):
+            return stage.far["h2"]._healthy("open", header)
+        write_json(stage.paths.stop_request(now=False), PREEMPTED)
+        return []
+
+    stage.far["h2"].answers["open"] = opened
+    return stage
+
+
+def test_hosts_that_are_taken_during_the_fence_of_a_restart_leave_the_run(staged: Make) -> None:
+    """The restart would have had a spare host."""
+    stage = taken_during_the_fence(staged, 1)
+    stage.supervisor().run()
+    assert requeue.reason(stage.paths) == {"reason": PREEMPTED["reason"], "asked": False}
+    (row,) = stage.document["attempts"]
+    assert (row["attempt"], row["fault"]) == (1, "h2")
+    assert "go" not in stage.far["h3"].kinds()
+    assert not stage.paths.stop_request(now=False).exists()
+
+
+def test_hosts_that_are_taken_during_the_collection_leave_the_run(staged: Make) -> None:
+    """After the decision for a restart, before it waits for anything."""
+    stage = allocated(staged(2, 1))
+    by_attempt(stage, "h1", a1=KILLED, a2=OK)
+    ends_when_told(stage, "h2")
+
+    def fetch(header: Header, _payload: bytes) -> list[bytes]:
+        write_json(stage.paths.stop_request(now=False), PREEMPTED)
+        return stage.far["h1"]._healthy("fetch", header)
+
+    stage.far["h1"].answers["fetch"] = fetch
+    stage.supervisor().run()
+    assert requeue.reason(stage.paths) == {"reason": PREEMPTED["reason"], "asked": False}
+    assert stage.far["h1"].kinds().count("go") == 1, "no rank of a second attempt was started"
+
+
+def test_a_job_that_is_requeued_during_the_fence_is_not_asked_for_once_more(staged: Make) -> None:
+    stage = taken_during_the_fence(staged, 0)
+    stage.supervisor().run()
+    left = requeue.reason(stage.paths)
+    assert left["asked"] is False
+    assert "too few hosts are left" in left["reason"]
+    assert not stage.paths.stop_request(now=False).exists()
 
 
 def test_a_host_that_slurm_gives_again_is_not_retired_any_more(staged: Make) -> None:
