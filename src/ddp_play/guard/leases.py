@@ -152,7 +152,7 @@ def holder(name: str, scope: str = "") -> str:
 def _holders(names: List[str], scope: str = "") -> List[str]:
     """Holder of each of these leases that is held."""
     found = [_held_by(name, scope) for name in names]
-    known = _described({who for who in found if isinstance(who, Peer)})
+    known = described({who for who in found if isinstance(who, Peer)})
     return [known[who] if isinstance(who, Peer) else who for who in found if who]
 
 
@@ -197,7 +197,7 @@ def _file_holder(name: str) -> Union[Peer, str]:
         return FILE_LOCKED % (file_leases.directory_of(name) / name)
 
 
-def _described(peers: Set[Peer]) -> Dict[Peer, str]:
+def described(peers: Set[Peer]) -> Dict[Peer, str]:
     """Processes in words. The owner of a run is from its spec if that is readable, else the user of its guard."""
     places = guards() if peers else {}
     # a process can choose its command line, so the spec must belong to the same user
@@ -209,16 +209,6 @@ def _described(peers: Set[Peer]) -> Dict[Peer, str]:
         owner = named_owner(str(specs[claim].get("owner") or ""), peer.uid)
         words[peer] = "run %s of %s" % (claim.place.run_id, owner)
     return words
-
-
-def living_runs() -> List[str]:
-    """`run calm-otter-1 of kim` for each guard of any user; of this DDP_PLAY_HOST_DIR, where there is one."""
-    override, found = os.environ.get(OF_HOST), []
-    for pid, place in guards().items():
-        if not override or os.path.realpath(override) in map(str, Path(os.path.realpath(str(place.root))).parents):
-            with contextlib.suppress(OSError):  # it has ended meanwhile
-                found.append("run %s of %s" % (place.run_id, owner(place, os.stat("/proc/%d" % pid).st_uid)))
-    return sorted(found)
 
 
 def bound_names() -> Set[str]:

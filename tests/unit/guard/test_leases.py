@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import getpass
 import socket
 import subprocess
 import sys
@@ -28,21 +27,6 @@ def busy_port(address: str = "127.0.0.1") -> tuple[socket.socket, int]:
     sock.bind((address, 0))
     sock.listen(1)
     return sock, sock.getsockname()[1]
-
-
-def test_runs_that_are_there_are_told_with_their_owners(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    waits = [sys.executable, "-c", "import time; print(flush=True); time.sleep(60)", "x.pyc", "guard"]
-    place = tmp_path / "host" / "runs" / "night.0123456789abcdef" / "1.h1"
-    with subprocess.Popen([*waits, str(place)], stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        told = f"run night of {getpass.getuser()}"
-        for root, expected in ((tmp_path / "host", [told]), (tmp_path / "other", []), (tmp_path / "ho", [])):
-            monkeypatch.setenv("DDP_PLAY_HOST_DIR", str(root))
-            assert leases.living_runs() == expected
-        monkeypatch.delenv("DDP_PLAY_HOST_DIR")
-        assert told in leases.living_runs()
-        process.kill()
 
 
 def test_one_holder_at_a_time() -> None:
