@@ -48,7 +48,7 @@ def test_an_interrupted_view_takes_a_waiting_run_out_of_the_queue(login: Login, 
     wait_until((login.run_dir("waits") / "engine" / "allocation.json").exists, timeout_s=60)
     child.terminate()
     _, err = child.communicate(timeout=60)
-    assert (child.returncode, "stopped before it started" in err) == (130, True)
+    assert (child.returncode, "stopped before it started" in err) == (130, True), err
     assert login.cluster.run("squeue", "-h", "-o", "%i").split() == [busy]
 
 

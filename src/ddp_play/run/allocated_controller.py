@@ -35,9 +35,7 @@ from ddp_play.run.submission import start_background
 
 # Slurm's daemon writes why it ends a job at about the time of its signal.
 CAUSE_S = 0.3
-TICK_S = 0.2
-# Slurm's controller is asked less often.
-ASK_S = 1.0
+TICK_S, ASK_S = 0.2, 1.0  # Slurm's controller is asked less often
 # A page of the run takes a second or two; Slurm may be about to kill what is left of the job.
 REPORT_S = 15.0
 # Slurm has requeued the job before it signals the script.
@@ -122,9 +120,13 @@ def _begin(paths: RunPaths, job_id: str) -> bool:
 
 def _requeue_no_more(paths: RunPaths, job_id: str, ask: slurm_commands.Ask) -> None:
     """Have Slurm end the job of a run without another restart, instead of a start that would do nothing."""
-    num_ended = len(read_json(paths.run).get("attempts") or ())
-    if requeue.is_possible(paths) and num_ended >= restart_policy(paths).restarts:
+    if requeue.is_possible(paths) and _is_last(paths):
         ask("scontrol", "update", f"JobId={job_id}", "Requeue=0")
+
+
+def _is_last(paths: RunPaths) -> bool:
+    """Has the run used up its restarts?"""
+    return len(read_json(paths.run).get("attempts") or ()) >= restart_policy(paths).restarts
 
 
 def _check_files(paths: RunPaths) -> None:
@@ -179,7 +181,7 @@ def _wait(paths: RunPaths, signals: Signals, job_id: str, ask: slurm_commands.As
         if signals.count > heard:
             cause = cause or _cause(paths, job_id, ask)
             request = {"reason": f"Slurm job {job_id} {cause.words}"}
-            if requeue.is_possible(paths) and _comes_back(cause, job_id, ask):
+            if requeue.is_possible(paths) and _comes_back(paths, cause, job_id, ask):
                 request["requeue"] = "yes"
             if StopRequests(paths).stop() is None:  # a person's own request stays
                 write_json(paths.stop_request(now=False), request)
@@ -197,9 +199,11 @@ def _cause(paths: RunPaths, job_id: str, ask: slurm_commands.Ask) -> Ending:
     return slurm_states.cause_of_signal(text, fields, now=time.time(), within_s=within_s)
 
 
-def _comes_back(cause: Ending, job_id: str, ask: slurm_commands.Ask) -> bool:
-    if not slurm_states.comes_back(cause, {}, {}):
-        return False  # whatever Slurm says, which may take its time
+def _comes_back(paths: RunPaths, cause: Ending, job_id: str, ask: slurm_commands.Ask) -> bool:
+    """Does Slurm bring the job back, or would it, had the run not used up its restarts? Then the run says so."""
+    may = slurm_states.comes_back(cause, {}, {})
+    if not may or _is_last(paths):
+        return may  # whatever Slurm says, which may take its time
     fields = _fields(ask, "job", job_id)
     return slurm_states.comes_back(cause, fields, _fields(ask, "partition", fields.get("Partition", "")))
 

@@ -213,6 +213,7 @@ def test_a_preempted_job_that_its_partition_cancels_is_stopped(
 ) -> None:
     """Nobody would bring the run back that it left: its files are collected now."""
     write_json(paths.allocation, {"requeues": True})
+    write_json(paths.job, {**read_json(paths.job), "restarts": 1})
     words = "slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO PREEMPTION ***\n"
     (paths.engine / "output.log").write_text(words)
     locked = iter([True, True, False])
@@ -221,6 +222,25 @@ def test_a_preempted_job_that_its_partition_cancels_is_stopped(
     os.kill(os.getpid(), signal.SIGTERM)
     allocated_controller._wait(paths, signals, "12", slurm)
     assert read_json(paths.stop_request(now=False)) == {"reason": "Slurm job 12 was preempted by another job"}
+
+
+@pytest.mark.parametrize(("what", "asks"), [("DUE TO PREEMPTION", {"requeue": "yes"}), ("", {})])
+def test_the_last_attempt_knows_that_it_could_be_no_other(
+    paths: RunPaths, monkeypatch: pytest.MonkeyPatch, what: str, asks: dict[str, str]
+) -> None:
+    """Its job may not be requeued any more, which the run has seen to."""
+    write_json(paths.allocation, {"requeues": True})
+    write_json(paths.job, {**read_json(paths.job), "restarts": 1})
+    write_json(paths.run, {**read_json(paths.run), "attempts": [{"attempt": 1}]})
+    words = f"slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2026-01-01T00:00:00 {what} ***\n"
+    (paths.engine / "output.log").write_text(words)
+    locked = iter([True, True, False])
+    monkeypatch.setattr(allocated_controller, "is_locked", lambda path: path == paths.background_lock and next(locked))
+    signals = Signals()
+    os.kill(os.getpid(), signal.SIGTERM)
+    allocated_controller._wait(paths, signals, "12", slurm)
+    order = read_json(paths.stop_request(now=False))
+    assert {name: order[name] for name in order if name != "reason"} == asks
 
 
 def left(paths: RunPaths, *, asked: bool) -> None:
