@@ -19,7 +19,7 @@ from ddp_play.bundle.run_lookup import Run, load
 from ddp_play.cli import console, engine_start, live_view, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.plan import show_plan
-from ddp_play.cli.run_view import open_run_view
+from ddp_play.cli.run_view import RunView, open_run_view
 from ddp_play.errors import InternalError, Interrupted, UsageError
 from ddp_play.planning.job_values import parse_seconds
 from ddp_play.planning.plan_document import Plan
@@ -148,10 +148,12 @@ def watch(paths: RunPaths, *, ranks: str, as_json: bool = False, joined: bool = 
     The first Ctrl-C asks on a terminal whether to detach or to stop, where Ctrl-C means stop, and stops gracefully
     elsewhere. The next one stops without the grace period.
     """
-    num_interrupts = 0
-    view = open_run_view(paths, ranks=ranks, joined=joined, plain=plain or as_json, stop=_stop_key(paths))
+    num_interrupts, lines = 0, plain or as_json
+    view: RunView | None = None
     while True:
         try:
+            # also while the view is loaded, which takes a part of a second
+            view = view or open_run_view(paths, ranks=ranks, joined=joined, plain=lines, stop=_stop_key(paths))
             run = view.follow()
         except KeyboardInterrupt:
             num_interrupts += 1
@@ -160,7 +162,8 @@ def watch(paths: RunPaths, *, ranks: str, as_json: bool = False, joined: bool = 
                     request_stop(paths, now=num_interrupts > 1, reason="interrupted with Ctrl-C")
                 continue
             run = None
-        view.close()
+        if view is not None:
+            view.close()
         if run is not None:
             return print_end(run, as_json=as_json)
         console.note(f"detached: ddp-play attach {paths.run_id}")

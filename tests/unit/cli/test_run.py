@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -75,6 +76,21 @@ def test_ctrl_c_at_the_end_of_a_run_shows_how_it_ended(
     monkeypatch.setattr(live_view, "follow", interrupted_once)
     assert run.watch(make_run(status="failed", exit_code=3), ranks="0") == 3
     assert "run calm-otter-1 failed after 2 s" in capsys.readouterr().err
+
+
+def test_ctrl_c_while_the_view_is_loaded_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ended the command, and the run or its job in the queue went on."""
+    open_run_view, asked = run.open_run_view, []
+
+    def interrupted_once(*args: Any, **options: Any) -> Any:
+        if not asked:
+            raise KeyboardInterrupt
+        return open_run_view(*args, **options)
+
+    monkeypatch.setattr(run, "open_run_view", interrupted_once)
+    monkeypatch.setattr(run, "request_stop", lambda _paths, **order: asked.append(order))
+    assert run.watch(make_run(status="stopped", exit_code=130), ranks="0") == 130
+    assert asked == [{"now": False, "reason": "interrupted with Ctrl-C"}]
 
 
 def test_sigterm_interrupts_like_ctrl_c() -> None:
