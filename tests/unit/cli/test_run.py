@@ -12,6 +12,7 @@ from ddp_play.bundle.paths import read_json, write_json
 from ddp_play.bundle.run_lookup import Run, load
 from ddp_play.cli import engine_start, live_view, run
 from ddp_play.cli.main import app
+from ddp_play.cli.run_view import open_run_view
 from ddp_play.errors import InternalError, Interrupted, UsageError
 from tests.unit.cli.run_directories import make_run
 
@@ -80,15 +81,15 @@ def test_ctrl_c_at_the_end_of_a_run_shows_how_it_ended(
 
 def test_ctrl_c_while_the_view_is_loaded_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """It ended the command, and the run or its job in the queue went on."""
-    open_run_view, asked = run.open_run_view, []
+    asked: list[dict[str, Any]] = []
 
     def interrupted_once(*args: Any, **options: Any) -> Any:
         if not asked:
             raise KeyboardInterrupt
         return open_run_view(*args, **options)
 
-    monkeypatch.setattr(run, "open_run_view", interrupted_once)
-    monkeypatch.setattr(run, "request_stop", lambda _paths, **order: asked.append(order))
+    monkeypatch.setattr("ddp_play.cli.run.open_run_view", interrupted_once)
+    monkeypatch.setattr("ddp_play.cli.run.request_stop", lambda _paths, **order: asked.append(order))
     assert run.watch(make_run(status="stopped", exit_code=130), ranks="0") == 130
     assert asked == [{"now": False, "reason": "interrupted with Ctrl-C"}]
 
