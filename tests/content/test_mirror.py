@@ -135,6 +135,7 @@ PACKAGES = (
         },
         {
             "garbage_collection": ("kept_sources",),
+            "allocated_controller": ("signals",),
             "restart_loop": ("between_attempts", "requeue", "slots"),
             "slot_wait": ("places",),
             "supervisor": ("take_over",),
