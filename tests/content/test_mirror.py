@@ -216,6 +216,7 @@ PACKAGES = (
             "plugin_variables": ("tests/unit/ansible/test_plan_action.py", "names of variables, which the test sets"),
             "warm_processes": SESSION,
         },
+        {"host_problems": ("of_tasks",)},
     ),
 )
 

@@ -1,4 +1,4 @@
-"""What Slurm's signals to a job's script become: a stop of the run with the reason, or another attempt after a requeue."""
+"""What Slurm's signals to a job's script become: a stop of the run with the reason, or another attempt later."""
 
 from __future__ import annotations
 
