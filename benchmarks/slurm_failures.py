@@ -18,22 +18,19 @@ import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.rivals.slurm_tools import TOOLS, Place, Wish, versions
+from benchmarks.slurm_failure_table import FAILURES, STARTED_S, Failure, Stand
 from tests.slurm.accounting import Accounting, lacking_accounting
-from tests.slurm.cluster import Cluster, lacking, lacking_control_groups
+from tests.slurm.cluster import Cluster
+from tests.slurm.machine import lacking, lacking_control_groups
 from tests.waiting import wait_until
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-LIMIT_S, STARTED_S, QUIET_S = 150.0, 90.0, 120.0
+LIMIT_S, QUIET_S = 150.0, 120.0
 MEMORY_MIB, JOB_MEMORY_MIB = 4000, 1500
-LONG, SHORT = 10, 1  # minutes
 TAIL_LINES = 12
 IN_PRIVATE = "SLURM_FAILURES_IN_PRIVATE"
 console = Console(width=200)
@@ -49,77 +46,6 @@ class Report:
     seconds: float
     words: list[str]
     slurm: str
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A failure. `before` the submission, `act` when the ranks run; `minutes`: Slurm's time limit."""
-
-    name: str
-    minutes: int = LONG
-    before: Callable[[Stand], None] | None = None
-    act: Callable[[Stand], None] | None = None
-
-
-@dataclass
-class Stand:
-    """The cluster, and the job that a tool has submitted."""
-
-    cluster: Cluster
-    place: Place
-    output: Path
-    job: str = ""
-
-    def started(self) -> bool:
-        """Do ranks run? Each says so in some log below the directory."""
-        logs = [
-            path for path in self.place.directory.rglob("*") if path.is_file() and path.suffix not in (".py", ".db")
-        ]
-        return any(b"of 4 started" in path.read_bytes() for path in logs)
-
-    def wait_started(self) -> None:
-        """Wait until the ranks run."""
-        wait_until(self.started, timeout_s=STARTED_S, what="ranks run", every_s=0.3)
-        time.sleep(1)
-
-
-def lose_node(stand: Stand) -> None:
-    """The second node loses power."""
-    stand.wait_started()
-    node = stand.place.nodes[1]
-    stand.cluster.power_off(node, str(stand.place.directory / node))
-
-
-def cancel(stand: Stand) -> None:
-    """A person cancels the job."""
-    stand.wait_started()
-    stand.cluster.run("scancel", stand.job)
-
-
-def preempt(stand: Stand) -> None:
-    """A job of a higher partition wants all nodes."""
-    stand.wait_started()
-    options = ("--partition=urgent", "--exclusive", "--nodes=3", "--time=5", "--output=/dev/null")
-    stand.cluster.run("sbatch", "--job-name=urgent", *options, "--wrap", "sleep 20")
-
-
-def end_daemon(stand: Stand) -> None:
-    """The daemon of the second node is dead, and Slurm's controller does not know it yet."""
-    stand.cluster.kill_node(stand.place.nodes[1])
-
-
-FAILURES = (
-    Failure("rank exits 9"),
-    Failure("SIGKILL"),
-    Failure("out of memory"),
-    Failure("hang", SHORT),
-    Failure("node lost", act=lose_node),
-    Failure("time limit", SHORT),
-    Failure("scancel", act=cancel),
-    Failure("preemption", act=preempt),
-    Failure("dead slurmd", before=end_daemon),
-    Failure("import error"),
-)
 
 
 def play(stand: Stand, failure: Failure, tool: str) -> Report:
@@ -199,17 +125,6 @@ def slurm_says(stand: Stand) -> str:
     return row + (f", restarted {restarts} times" if restarts != "0" else "")
 
 
-def tidy(stand: Stand) -> None:
-    """No job is left, every daemon runs, every node is idle."""
-    for node in stand.place.nodes:
-        if node not in stand.cluster.daemons:
-            stand.cluster.start_node(node)
-    for state in ("PENDING", "RUNNING", "SUSPENDED"):
-        stand.cluster.run("scancel", f"--state={state}", check=False)
-    wait_until(lambda: not stand.cluster.run("squeue", "-h").strip(), timeout_s=QUIET_S, what="an empty queue")
-    stand.cluster.wait_idle(QUIET_S)
-
-
 def make_cluster(directory: Path, accounting: Accounting, names: tuple[str, ...]) -> Cluster:
     """Three nodes whose jobs have a limit on memory, and a partition whose jobs preempt others."""
     nodes = ",".join(names)
@@ -266,7 +181,7 @@ def play_all(options: argparse.Namespace, cluster: Cluster, tools: list[str]) ->
             )
             for line in report.words:
                 console.print(f"    {line}", markup=False, highlight=False)
-            tidy(stand)
+            cluster.tidy(QUIET_S)
             options.json.write_text(json.dumps([asdict(row) for row in reports], indent=2) + "\n")
     return reports
 

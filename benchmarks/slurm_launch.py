@@ -24,7 +24,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from tests.slurm.cluster import Cluster, lacking
+from tests.slurm.cluster import Cluster
+from tests.slurm.machine import lacking
 
 GOAL_S = 2.5
 LIMIT_S = 300

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from tests.endings import kill_each
 from tests.faults.stage import HOSTS, Here
 from tests.run.conftest import living
-from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from tests.slurm.cluster import Cluster
@@ -94,11 +93,5 @@ class OnSlurm(Here):
 
     def leave(self) -> None:
         """Whatever the row did: no job of it is left, no process, and the cluster is idle."""
-        for node in HOSTS:
-            if node not in self.cluster.daemons:
-                self.cluster.start_node(node)
-        for state in ("PENDING", "RUNNING", "SUSPENDED"):
-            self.cluster.run("scancel", f"--state={state}", check=False)
-        wait_until(lambda: not self.cluster.run("squeue", "-h").strip(), timeout_s=GONE_S, what="an empty queue")
-        self.cluster.wait_idle(GONE_S)
+        self.cluster.tidy(GONE_S)
         kill_each(living(str(self.root / "host")))

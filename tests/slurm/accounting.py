@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.slurm.cluster import SEARCH_PATH, START_S, free_ports
+from tests.slurm.cluster import START_S
+from tests.slurm.machine import SEARCH_PATH, free_ports
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:

@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.endings import kill_each
 from tests.run.conftest import living
+from tests.slurm.machine import SEARCH_PATH, free_ports
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -27,10 +26,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 EPILOG = ROOT / "roles" / "slurm" / "templates" / "epilog.sh.j2"
-PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "scontrol")
 NODES = ("n1", "n2", "n3")
-# Debian keeps the daemons in sbin.
-SEARCH_PATH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
 START_S = 30.0
 
 CONFIGURATION = """\
@@ -79,39 +75,6 @@ CgroupMountpoint=/sys/fs/cgroup
 CgroupAutomount=no
 ConstrainRAMSpace=yes
 """
-FREEZER = Path("/sys/fs/cgroup/freezer")
-
-
-def lacking() -> str:
-    """Why no cluster can be started here; empty if one can."""
-    if missing := [program for program in PROGRAMS if not shutil.which(program, path=SEARCH_PATH)]:
-        return f"Slurm is not installed here: {', '.join(missing)}"
-    return "" if os.geteuid() == 0 else "a Slurm cluster of this machine is started as root only"
-
-
-def lacking_control_groups() -> str:
-    """Why proctrack/cgroup cannot be used on this machine; empty if it can."""
-    trial = FREEZER / f"ddp-play-trial-{secrets.token_hex(4)}"
-    try:
-        trial.mkdir()
-        trial.rmdir()
-    except OSError as error:
-        return f"proctrack/cgroup needs control groups (v1) that can be made here: {error}"
-    return ""
-
-
-def free_ports(count: int) -> list[int]:
-    """Consecutive ports of this machine that nobody uses now, outside the ephemeral range."""
-    for _ in range(200):
-        first = 10000 + secrets.randbelow(20000)
-        with ExitStack() as taken:
-            try:
-                for port in range(first, first + count):
-                    taken.enter_context(socket.socket()).bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return list(range(first, first + count))
-    raise AssertionError("no free ports for the daemons")
 
 
 @dataclass
@@ -145,6 +108,23 @@ class Cluster:
     def wait_idle(self, timeout_s: float = START_S) -> None:
         """Wait until every node is idle."""
         wait_until(lambda: self._idle() == len(self.nodes), timeout_s=timeout_s, what="every node idle")
+
+    def end_jobs(self, timeout_s: float) -> None:
+        """Cancel all jobs, also those that Slurm has put back into the queue meanwhile."""
+        for state in ("PENDING", "RUNNING", "SUSPENDED"):
+            self.run("scancel", f"--state={state}", check=False)
+        self._wait_empty(timeout_s)
+
+    def tidy(self, timeout_s: float) -> None:
+        """Whatever has happened: every daemon runs, no job is left, every node is idle."""
+        for node in self.nodes:
+            if node not in self.daemons:
+                self.start_node(node)
+        self.end_jobs(timeout_s)
+        self.wait_idle(timeout_s)
+
+    def _wait_empty(self, timeout_s: float) -> None:
+        wait_until(lambda: not self.run("squeue", "-h").strip(), timeout_s=timeout_s, what="an empty queue")
 
     def start_node(self, node: str) -> None:
         """Start the daemon of a node, also after `kill_node`."""
@@ -187,9 +167,7 @@ class Cluster:
             if "slurmctld" in self.daemons:
                 self.run("scancel", "--full", "--signal=KILL", "--state=RUNNING", check=False)
                 self.run("scancel", "--user", str(os.getuid()), check=False)
-                wait_until(
-                    lambda: not self.run("squeue", "-h", check=False).strip(), timeout_s=START_S, what="no job left"
-                )
+                self._wait_empty(START_S)
         finally:
             for name in (*self.nodes, "slurmctld", "munged"):
                 self._end(name)

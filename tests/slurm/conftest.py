@@ -15,7 +15,8 @@ import pytest
 
 from tests.faults.played import print_played
 from tests.run.conftest import living, play
-from tests.slurm.cluster import NODES, Cluster, lacking
+from tests.slurm.cluster import NODES, Cluster
+from tests.slurm.machine import lacking
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -117,9 +118,7 @@ def login(play: Play, cluster: Cluster) -> Iterator[Login]:
     path = f"{play.env()['PATH']}:{cluster.environment['PATH']}"
     play.environment = {"SLURM_CONF": cluster.environment["SLURM_CONF"], "PATH": path}
     yield Login(play, cluster)
-    cluster.run("scancel", "--state=PENDING", check=False)
-    cluster.run("scancel", "--state=RUNNING", check=False)
-    wait_until(lambda: not cluster.run("squeue", "-h").strip(), timeout_s=PATIENCE_S, what="an empty queue")
+    cluster.end_jobs(PATIENCE_S)
     wait_until(lambda: not living(str(play.host_dir)), timeout_s=PATIENCE_S, what="the end of all guards")
 
 

@@ -20,7 +20,8 @@ from tests.faults.slurm_stage import OnSlurm
 from tests.faults.slurm_table import NOT_ON_SLURM, SLURM_ROWS
 from tests.faults.stage import HOSTS
 from tests.faults.table import ROWS
-from tests.slurm.cluster import Cluster, lacking, lacking_control_groups
+from tests.slurm.cluster import Cluster
+from tests.slurm.machine import lacking, lacking_control_groups
 
 TRACKING = ("linuxproc", "cgroup")
 # Those that take seconds each play in `make test`, too.
