@@ -212,15 +212,16 @@ def exchange(
         # nothing that is judged comes after this
         lost, found["late"] = dict(talk.lost), scope.budget.reason if talk.is_late else ""
         if scope.outputs:
-            answers |= _for_a_ticket(talk, list(facts))
+            answers |= _for_a_ticket(talk, facts, answers)
     finally:
         talk.close()
     return {**found, "hosts": _hosts(rows, answers, lost)}
 
 
-def _for_a_ticket(talk: Exchange, hosts: list[str]) -> dict[str, dict[str, Any]]:
-    """Counters after the measurements, and outputs of programs; what has no time left is missing."""
-    return {name: _again(talk, name, hosts) for name in ("counters", "outputs") if talk.budget.left_s() > 2 * ANSWER_S}
+def _for_a_ticket(talk: Exchange, hosts: Collection[str], answers: Collection[str]) -> dict[str, dict[str, Any]]:
+    """Counters after the measurements, unless they are judged, and outputs; what has no time left is missing."""
+    wanted = [name for name in ("counters", "outputs") if name not in answers]
+    return {name: _again(talk, name, hosts) for name in wanted if talk.budget.left_s() > 2 * ANSWER_S}
 
 
 def _again(talk: Exchange, name: str, hosts: Collection[str]) -> dict[str, Any]:
