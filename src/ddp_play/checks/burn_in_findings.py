@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.bundle.summary import counted
+from ddp_play.bundle.summary import counted, duration
 from ddp_play.checks.finding import Finding, Status
 from ddp_play.checks.fleet import BURN_IN, CheckedHost, Compared, Fleet, NotRun, compare, each, names, not_run, ok
 from ddp_play.checks.host_users import used_by
@@ -48,7 +48,7 @@ def rounds(fleet: Fleet) -> Iterator[Finding]:
 def _to_the_end(hosts: Fleet, document: Mapping[str, Any]) -> Iterator[Finding]:
     """Hosts that were there until the time was up, and those that were not, which never pass."""
     total = document["rounds"]
-    text = f"{counted(total, 'round')}, the last began after {_minutes(document['began_s'][-1])}"
+    text = f"{counted(total, 'round')}, the last began after {duration(document['began_s'][-1])}"
     for host in hosts.reached:
         if host.lost:
             well = total - document["hosts"][host.name]["failed"]
@@ -234,7 +234,3 @@ def _of(number: int, total: int) -> str:
 def _numbers(values: Sequence[int]) -> str:
     more = len(values) - 3
     return ", ".join(map(str, values[:3])) + (f" and {more} more" if more > 0 else "")
-
-
-def _minutes(seconds: float) -> str:
-    return f"{int(seconds) // 60}m{int(seconds) % 60:02d}s"
