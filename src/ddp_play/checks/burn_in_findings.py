@@ -29,20 +29,15 @@ SAME = Compared(
 
 def rounds(fleet: Fleet) -> Iterator[Finding]:
     """How many rounds there were, and what is missing of the time."""
-    document = fleet.burn_in
-    able = tuple(host for host in fleet.reached if not torch_problem(fleet, host))
-    if document is None or not document["rounds"]:
-        for host in fleet.reached:
-            problem = torch_problem(fleet, host)
-            why = problem or used_by(host.known, host.readings) or fleet.late or NO_ROUND
-            yield not_run(ROUNDS, host.name, why, broken=not problem)
-        return
+    document = fleet.burn_in if fleet.burn_in and fleet.burn_in["rounds"] else None
     for host in fleet.reached:
-        row = document["hosts"].get(host.name)
-        if row is None:
-            why = torch_problem(fleet, host) or used_by(host.known, host.readings) or "it took no part"
-            yield not_run(ROUNDS, host.name, why, broken=host in able)
-    yield from _to_the_end(_taking_part(fleet), document)
+        if document is None or host.name not in document["hosts"]:
+            problem = torch_problem(fleet, host)
+            why_not = fleet.late or NO_ROUND if document is None else "it took no part"
+            why = problem or used_by(host.known, host.readings) or why_not
+            yield not_run(ROUNDS, host.name, why, broken=not problem)
+    if document is not None:
+        yield from _to_the_end(_taking_part(fleet), document)
 
 
 def _to_the_end(hosts: Fleet, document: Mapping[str, Any]) -> Iterator[Finding]:
