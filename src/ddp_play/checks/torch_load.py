@@ -15,6 +15,7 @@ from ddp_play.ansible.installed_collection import collection_root
 from ddp_play.bundle.metric_series import is_number
 from ddp_play.checks.fleet import NOT_OURS
 from ddp_play.checks.group_search import Blamed, Culprit, search
+from ddp_play.checks.host_orders import TimedOrders
 from ddp_play.checks.pair_samples import CPU_LIMIT
 from ddp_play.checks.peer_addresses import sampled_ports
 from ddp_play.checks.relative_rule import too_low
@@ -47,19 +48,11 @@ FIELDS = {"speed of processors": "gflops_per_cpu", "time on processors": "cpu_sh
 CPU_FIGURES = ("speed of processors", "time on processors")
 
 
-class Talks(Protocol):
-    """Orders to hosts over their channels, all at once, within the time of the check."""
-
-    lost: dict[str, str]
-
-    def documents(self, kind: str, fields: Mapping[str, dict[str, Any]], *, limit_s: float) -> dict[str, Any]:
-        """By host, the JSON object that it answers."""
+class Talks(TimedOrders, Protocol):
+    """Orders of which some are left out for want of time."""
 
     def has_time(self, least_s: float) -> bool:
         """Is there time for what needs at least so many seconds?"""
-
-    def cap_s(self, limit_s: float) -> float:
-        """The limit, or what is left of the time if that is less."""
 
 
 class Containers(Protocol):
