@@ -7,14 +7,16 @@ round has found is kept as rows of figures; a host that ends or fails in a round
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.checks.burn_in_rows import HostRows
-from ddp_play.checks.torch_load import LEAST_S, MULTIPLY, TorchLoad
+from ddp_play.checks.torch_load import LEAST_S, MULTIPLY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from ddp_play.checks.torch_load import TorchLoad
 
 DEFAULT_WITHIN = "10m"  # of the whole check
 # Seconds of a round's load: at least and at most; of what is left, so that a short burn-in has several rounds.
@@ -57,10 +59,7 @@ class BurnIn:
     def _round(self, at_s: float) -> Round:
         number, load_s = len(self.began), self._load_s()
         self.began.append(round(at_s, 1))
-        one = TorchLoad(
-            self.load.talk, self.load.pythons, self.load.network, self.load.ports, self.load.least_busbw,
-            self.load.containers, num_asked=number,
-        )  # fmt: skip
+        one = replace(self.load, answers={}, groups=[], num_asked=number)
         multiply, repeat_s = {**MULTIPLY, "seconds": MULTIPLY_SHARE * load_s}, (1 - MULTIPLY_SHARE) * load_s
         work = {
             host: {"multiply": multiply, "repeat": {"seconds": repeat_s, "first": rows.next}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.bundle.summary import counted
+from ddp_play.bundle.summary import counted, duration
 from ddp_play.checks.finding import Finding, Status
 from ddp_play.checks.fleet import BURN_IN, CheckedHost, Compared, Fleet, NotRun, compare, each, names, not_run, ok
 from ddp_play.checks.host_users import used_by
@@ -29,26 +29,21 @@ SAME = Compared(
 
 def rounds(fleet: Fleet) -> Iterator[Finding]:
     """How many rounds there were, and what is missing of the time."""
-    document = fleet.burn_in
-    able = tuple(host for host in fleet.reached if not torch_problem(fleet, host))
-    if document is None or not document["rounds"]:
-        for host in fleet.reached:
-            problem = torch_problem(fleet, host)
-            why = problem or used_by(host.known, host.readings) or fleet.late or NO_ROUND
-            yield not_run(ROUNDS, host.name, why, broken=not problem)
-        return
+    document = fleet.burn_in if fleet.burn_in and fleet.burn_in["rounds"] else None
     for host in fleet.reached:
-        row = document["hosts"].get(host.name)
-        if row is None:
-            why = torch_problem(fleet, host) or used_by(host.known, host.readings) or "it took no part"
-            yield not_run(ROUNDS, host.name, why, broken=host in able)
-    yield from _to_the_end(_taking_part(fleet), document)
+        if document is None or host.name not in document["hosts"]:
+            problem = torch_problem(fleet, host)
+            why_not = fleet.late or NO_ROUND if document is None else "it took no part"
+            why = problem or used_by(host.known, host.readings) or why_not
+            yield not_run(ROUNDS, host.name, why, broken=not problem)
+    if document is not None:
+        yield from _to_the_end(_taking_part(fleet), document)
 
 
 def _to_the_end(hosts: Fleet, document: Mapping[str, Any]) -> Iterator[Finding]:
     """Hosts that were there until the time was up, and those that were not, which never pass."""
     total = document["rounds"]
-    text = f"{counted(total, 'round')}, the last began after {_minutes(document['began_s'][-1])}"
+    text = f"{counted(total, 'round')}, the last began after {duration(document['began_s'][-1])}"
     for host in hosts.reached:
         if host.lost:
             well = total - document["hosts"][host.name]["failed"]
@@ -234,7 +229,3 @@ def _of(number: int, total: int) -> str:
 def _numbers(values: Sequence[int]) -> str:
     more = len(values) - 3
     return ", ".join(map(str, values[:3])) + (f" and {more} more" if more > 0 else "")
-
-
-def _minutes(seconds: float) -> str:
-    return f"{int(seconds) // 60}m{int(seconds) % 60:02d}s"

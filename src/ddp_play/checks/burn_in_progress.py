@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.paths import read_json, write_json
+from ddp_play.bundle.summary import duration
 from ddp_play.checks.torch_load import CPU_FIGURES, FIELDS
 
 if TYPE_CHECKING:
@@ -53,9 +54,8 @@ def line(document: Mapping[str, Any], found: Mapping[str, Any]) -> str:
     problems = [f"{name}: {row['problems'][-1][1]}" for name, row in hosts.items() if _is_last(row["problems"], number)]
     if _is_last(document["group"]["problems"], number):
         problems.append(str(document["group"]["problems"][-1][1]))
-    took_s = int(found["took_s"])
     said = "; ".join(part for part in (*parts, *wrong[:3], *problems[:3]) if part)
-    return f"burn-in {took_s // 60}m{took_s % 60:02d}s, round {number}: {said}"
+    return f"burn-in {duration(found['took_s'])}, round {number}: {said}"
 
 
 def _speed(hosts: Mapping[str, Any]) -> str:

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from ddp_play.checks.fleet import Fleet
     from ddp_play.checks.job_terms import JobTerms
     from ddp_play.checks.pair_samples import Pair
-    from ddp_play.checks.torch_load import TorchLoad
     from ddp_play.planning.host_facts import HostFacts
 
 CLOCK_ROUNDS = 3
@@ -196,14 +195,14 @@ def exchange(
         found |= {"network": asdict(network), "hosts": _hosts(rows, answers, talk.lost)}
         if scope.has_matrix and talk.has_time(MATRIX_LEAST_S):
             known = {} if scope.record or scope.terms.network else records(fleet_from_json(found))
-            settings = MatrixSettings(records=known, budget=scope.budget)
-            found["matrix"] = _matrix(talk, network, settings)
-        unused, of_job = idle(facts, answers.get("readings", {})), (scope.terms, containers)
-        load = _load_of(talk, unused, network, of_job, found["matrix"]) if scope.has_matrix else None
-        if load is not None and load.pythons:
+            found["matrix"] = _matrix(talk, network, MatrixSettings(records=known, budget=scope.budget))
+        if scope.has_matrix and (pythons := _pythons(talk, idle(facts, answers.get("readings", {})), containers)):
+            load = load_of(
+                talk, pythons, network, scope.terms.port_range, matrix=found["matrix"], containers=containers
+            )
             found["torch"] = load.measure()
             if scope.level == BURN_IN:
-                so_far = lambda: {**found, "hosts": _hosts(rows, answers, talk.lost)}  # noqa: E731
+                so_far = partial(_document, found, rows, answers, talk.lost)
                 found["burn_in"] = BurnIn(load, partial(keep_round_of, scope.progress, so_far)).run()
         if containers is not None:
             containers.end()
@@ -212,20 +211,30 @@ def exchange(
         # nothing that is judged comes after this
         lost, found["late"] = dict(talk.lost), scope.budget.reason if talk.is_late else ""
         if scope.outputs:
-            answers |= _for_a_ticket(talk, list(facts))
+            answers |= _for_a_ticket(talk, facts, answers)
     finally:
         talk.close()
-    return {**found, "hosts": _hosts(rows, answers, lost)}
+    return _document(found, rows, answers, lost)
 
 
-def _for_a_ticket(talk: Exchange, hosts: list[str]) -> dict[str, dict[str, Any]]:
-    """Counters after the measurements, and outputs of programs; what has no time left is missing."""
-    return {name: _again(talk, name, hosts) for name in ("counters", "outputs") if talk.budget.left_s() > 2 * ANSWER_S}
+def _for_a_ticket(talk: Exchange, hosts: Collection[str], answers: Collection[str]) -> dict[str, dict[str, Any]]:
+    """Counters after the measurements, unless they are judged, and outputs; what has no time left is missing."""
+    wanted = [name for name in ("counters", "outputs") if name not in answers]
+    return {name: _again(talk, name, hosts) for name in wanted if talk.budget.left_s() > 2 * ANSWER_S}
 
 
 def _again(talk: Exchange, name: str, hosts: Collection[str]) -> dict[str, Any]:
     """By host, what it reads now."""
     return talk.documents(f"check_{name}", {host: within(talk) for host in hosts}, limit_s=READ_S)
+
+
+def _document(
+    found: Mapping[str, Any],
+    rows: Mapping[str, dict[str, Any]],
+    answers: Mapping[str, dict[str, Any]],
+    lost: Mapping[str, str],
+) -> dict[str, Any]:
+    return {**found, "hosts": _hosts(rows, answers, lost)}
 
 
 def _hosts(
@@ -249,23 +258,15 @@ def _matrix(talk: Exchange, network: PeerNetwork, settings: MatrixSettings) -> d
     return measure_matrix(talk, ends, settings).to_json() if len(ends) > 1 else None
 
 
-def _load_of(
-    talk: Exchange,
-    facts: Mapping[str, HostFacts],
-    network: PeerNetwork,
-    of_job: tuple[JobTerms, JobContainers | None],
-    matrix: Mapping[str, Any] | None,
-) -> TorchLoad:
-    """The load in the ranks' Python on each of these hosts that has torch, or in that of the job's containers."""
-    terms, containers = of_job
-    pythons = {
+def _pythons(talk: Exchange, facts: Mapping[str, HostFacts], containers: JobContainers | None) -> dict[str, str]:
+    """The ranks' Python on each of these hosts that has torch there, or that of the job's containers."""
+    if containers is not None:
+        return {name: python for name, python in containers.pythons().items() if name in facts}
+    return {
         name: host.rank_python
         for name, host in facts.items()
         if host.rank_torch and not host.rank_python_problem and name not in talk.lost
     }
-    if containers is not None:
-        pythons = {name: python for name, python in containers.pythons().items() if name in facts}
-    return load_of(talk, pythons, network, terms.port_range, matrix=matrix, containers=containers)
 
 
 def _converse(

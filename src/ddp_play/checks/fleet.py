@@ -135,9 +135,10 @@ def fleet_from_json(document: Mapping[str, Any]) -> Fleet:
         network[name] = tuple((host, value) for host, value in network[name])
     late = document.get("late", "")
     hosts = tuple(replace(_host(name, row), late=late) for name, row in sorted(document["hosts"].items()))
-    torch, burn_in = document.get("torch"), document.get("burn_in")
-    more = {"torch": torch, "burn_in": burn_in, "counted_s": document.get("counted_s", 0.0)}
-    return replace(Fleet(hosts, PeerNetwork(**network), document.get("matrix"), late), **more)
+    return Fleet(
+        hosts, PeerNetwork(**network), document.get("matrix"), late, torch=document.get("torch"),
+        burn_in=document.get("burn_in"), counted_s=document.get("counted_s", 0.0),
+    )  # fmt: skip
 
 
 def _host(name: str, row: Mapping[str, Any]) -> CheckedHost:

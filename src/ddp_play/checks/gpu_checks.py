@@ -44,7 +44,7 @@ def gpu_states(fleet: Fleet) -> Iterator[Finding]:
 
 
 def _rows(host: CheckedHost) -> Mapping[str, Mapping[str, Any]]:
-    """What nvidia-smi tells of each GPU. Raises NotRun where it does not tell of all."""
+    """By its index, what nvidia-smi tells of each GPU. Raises NotRun where it does not tell of all."""
     found: Mapping[str, Mapping[str, Any]] = host.read("gpu_states")
     if not found:
         raise NotRun("nvidia-smi tells of no GPU", broken=True)
@@ -52,7 +52,7 @@ def _rows(host: CheckedHost) -> Mapping[str, Mapping[str, Any]]:
     if missing:
         which = ", ".join(f"{gpu.index} ({gpu.uuid})" for gpu in missing[:4])
         raise NotRun(f"nvidia-smi tells nothing of GPU {which}", broken=True)
-    return found
+    return {str(row.get("index", uuid)): row for uuid, row in sorted(found.items())}
 
 
 def _rule(
@@ -62,7 +62,7 @@ def _rule(
     fine, why, command, limit, source, look = texts
 
     def judge(host: CheckedHost) -> Finding | None:
-        rows = {str(row.get("index", uuid)): row for uuid, row in sorted(_rows(host).items())}
+        rows = _rows(host)
         found = {index: text for index, row in rows.items() if (text := problem(_without_errors(row)))}
         if found:
             value = "; ".join(f"GPU {index}: {text}" for index, text in list(found.items())[:8])
@@ -191,7 +191,7 @@ MODES = (
 
 def _mode(host: CheckedHost, name: str) -> str | None:
     """Values of all GPUs of a host; None if they have no such field."""
-    rows = {str(row.get("index", uuid)): row for uuid, row in sorted(_rows(host).items())}
+    rows = _rows(host)
     if name == "nvlinks":
         return counted(f"{_links(row)} links" for row in rows.values())
     _refuse_errors(rows, (name,))

@@ -13,11 +13,12 @@ import secrets
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ddp_play import __version__
 from ddp_play.ansible.installed_collection import collection_root
 from ddp_play.bundle.paths import read_json
+from ddp_play.checks.host_orders import lose_for_answer
 from ddp_play.planning.plan_document import plan_from_json
 from ddp_play.planning.rank_environment import CONTAINER_SECRETS
 from ddp_play.run.host_spec import HostPlace, Launch
@@ -25,6 +26,7 @@ from ddp_play.run.host_spec import HostPlace, Launch
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ddp_play.checks.host_orders import TimedOrders
     from ddp_play.planning.plan_document import HostPlan, Plan, Unit
 
 RUN = "check"  # name of such a run in labels of containers
@@ -46,26 +48,11 @@ done
 echo '{"part": "no python"}'"""
 
 
-class Talks(Protocol):
-    """Orders to hosts over their channels, all at once, within the time of the check."""
-
-    lost: dict[str, str]
-
-    def documents(self, kind: str, fields: Mapping[str, dict[str, Any]], *, limit_s: float) -> dict[str, Any]:
-        """By host, the JSON object that it answers."""
-
-    def lose(self, host: str, why: str) -> None:
-        """Ask this host no more."""
-
-    def cap_s(self, limit_s: float) -> float:
-        """The limit, or what is left of the time if that is less."""
-
-
 @dataclass
 class JobContainers:
     """The containers of a plan over the channels of a check."""
 
-    talk: Talks
+    talk: TimedOrders
     plan: Plan
     places: dict[str, HostPlace] = field(default_factory=dict)
     launches: dict[str, Launch] = field(default_factory=dict)
@@ -80,7 +67,7 @@ class JobContainers:
             try:
                 place = HostPlace(str(answer["directory"]), str(answer["secrets"]), int(answer["uid"]))
             except (LookupError, TypeError, ValueError):
-                self.talk.lose(name, "its answer to container_place is not what ddp-play's program sends")
+                lose_for_answer(self.talk, name, "container_place")
                 continue
             self.places[name] = place
 
@@ -138,7 +125,7 @@ class JobContainers:
             self.answers.setdefault(name, {})["end"] = found.get(name)
 
 
-def containers_of(talk: Talks, plan: str) -> JobContainers | None:
+def containers_of(talk: TimedOrders, plan: str) -> JobContainers | None:
     """The containers of the plan in this file; None without one."""
     return JobContainers(talk, plan_from_json(read_json(Path(plan)))) if plan else None
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 import secrets
 import time
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
+from ddp_play.checks.host_orders import lose_for_answer
 from ddp_play.checks.pair_outcome import Verdict, merged
 from ddp_play.checks.pair_samples import PairEnd, Sample, not_run
 from ddp_play.checks.pair_survey import Survey, survey
@@ -19,6 +20,7 @@ from ddp_play.checks.time_budget import NO_LIMIT, TimeBudget
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ddp_play.checks.host_orders import HostOrders
     from ddp_play.checks.pair_rounds import Round
     from ddp_play.checks.pair_samples import Pair
 
@@ -27,15 +29,6 @@ LISTEN_S, END_S = 20.0, 10.0
 WAITING_S = 20.0
 SPARE_S = 0.3  # more than the longest round so far, for the next one
 NOT_OURS = "its answer is not what ddp-play's program sends"
-
-
-class Asks(Protocol):
-    """Orders to hosts over their channels, all at once."""
-
-    lost: dict[str, str]  # why a host is asked no more
-
-    def documents(self, kind: str, fields: Mapping[str, dict[str, Any]], *, limit_s: float) -> dict[str, Any]:
-        """By host, the JSON object that it answers. A host without one is in `lost` afterwards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +82,7 @@ class Matrix:
         }
 
 
-def measure_matrix(asks: Asks, ends: Mapping[str, PairEnd], settings: MatrixSettings | None = None) -> Matrix:
+def measure_matrix(asks: HostOrders, ends: Mapping[str, PairEnd], settings: MatrixSettings | None = None) -> Matrix:
     """Measure the network between these hosts, at the addresses and interfaces that `ends` has."""
     rounds = _Rounds(asks, settings or MatrixSettings())
     before = rounds.listen(ends)
@@ -104,7 +97,7 @@ def measure_matrix(asks: Asks, ends: Mapping[str, PairEnd], settings: MatrixSett
 
 @dataclass
 class _Rounds:
-    asks: Asks
+    asks: HostOrders
     settings: MatrixSettings
     ports: dict[str, int] = field(default_factory=dict)
     ends: dict[str, PairEnd] = field(default_factory=dict)
@@ -127,7 +120,7 @@ class _Rounds:
                     carrier_changes=int(changes or 0),
                 )  # fmt: skip
             else:
-                self.asks.lost.setdefault(host, f"pair_listen: {NOT_OURS}")
+                lose_for_answer(self.asks, host, "pair_listen")
         return {host: replace(end, carrier_changes=0) for host, end in self.ends.items()}
 
     def end(self, before: Mapping[str, PairEnd]) -> dict[str, PairEnd]:

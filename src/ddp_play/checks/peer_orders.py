@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ddp_play.checks.host_orders import HostOrders, lose_for_answer
 from ddp_play.checks.peer_addresses import sampled_ports
 
 if TYPE_CHECKING:
@@ -22,17 +23,10 @@ LISTEN_S, REACH_S = 20.0, 30.0
 ANSWER_S = 0.5  # for an answer to arrive after its readings have ended
 
 
-class Talks(Protocol):
-    """Orders to hosts over their channels, within the time of the check."""
+class Talks(HostOrders, Protocol):
+    """Orders within the time of the check."""
 
-    lost: dict[str, str]
     budget: TimeBudget
-
-    def documents(self, kind: str, fields: Mapping[str, dict[str, Any]], *, limit_s: float) -> dict[str, Any]:
-        """By host, the JSON object that it answers."""
-
-    def lose(self, host: str, why: str) -> None:
-        """Ask this host no more."""
 
 
 def within(talk: Talks) -> dict[str, float]:
@@ -53,7 +47,7 @@ def listen(talk: Talks, network: PeerNetwork, terms: JobTerms) -> dict[str, dict
         except (LookupError, TypeError, ValueError):
             numbers = []
         if not 0 < len(numbers) <= MAX_PORTS or not all(0 < port < 65536 for port in numbers):
-            talk.lose(host, "its answer to check_listen is not what ddp-play's program sends")
+            lose_for_answer(talk, host, "check_listen")
             continue
         listening[host] = {**orders[host], "ports": numbers[:-1], "datagram_port": numbers[-1]}
     return listening

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ddp_play.ansible.installed_collection import collection_root
 from ddp_play.bundle.metric_series import is_number
+from ddp_play.checks.fleet import NOT_OURS
 from ddp_play.checks.group_search import Blamed, Culprit, search
+from ddp_play.checks.host_orders import TimedOrders
 from ddp_play.checks.pair_samples import CPU_LIMIT
 from ddp_play.checks.peer_addresses import sampled_ports
 from ddp_play.checks.relative_rule import too_low
@@ -34,7 +36,8 @@ ANSWER_S = 12.0  # for an answer to arrive after the program has ended
 CONTAINER_S = 35.0  # more than that: for the engine to make, start and remove a container
 NUMBERS = ("gflops", "gflops_per_cpu", "cpu_share")
 SIZE_NUMBERS = ("bytes", "seconds", "wrong", "busbw_gb_s")
-MOST_PARTS, MOST_PORTS = 80, 3  # of an answer: a host has fewer GPUs; that are tried where runs have the others
+MOST_PARTS = 80  # of an answer: a host has fewer GPUs
+MOST_PORTS = 3  # that are tried, one after the other, where runs have those before
 NO_TIME = "no time left of --within"
 NO_END = "no end within"  # of `guard.rank_program`
 MBPS = 8000.0  # of a GB/s
@@ -45,19 +48,11 @@ FIELDS = {"speed of processors": "gflops_per_cpu", "time on processors": "cpu_sh
 CPU_FIGURES = ("speed of processors", "time on processors")
 
 
-class Talks(Protocol):
-    """Orders to hosts over their channels, all at once, within the time of the check."""
-
-    lost: dict[str, str]
-
-    def documents(self, kind: str, fields: Mapping[str, dict[str, Any]], *, limit_s: float) -> dict[str, Any]:
-        """By host, the JSON object that it answers."""
+class Talks(TimedOrders, Protocol):
+    """Orders of which some are left out for want of time."""
 
     def has_time(self, least_s: float) -> bool:
         """Is there time for what needs at least so many seconds?"""
-
-    def cap_s(self, limit_s: float) -> float:
-        """The limit, or what is left of the time if that is less."""
 
 
 class Containers(Protocol):
@@ -251,7 +246,7 @@ def _checked(part: dict[str, Any]) -> dict[str, Any]:
     )
     if is_ours and "problem" not in part:
         return part
-    problem = part.get("problem", "the answer is not what ddp-play's program sends")
+    problem = part.get("problem", NOT_OURS)
     return {"part": str(part.get("part"))[:20], "problem": str(problem)[:400]}
 
 

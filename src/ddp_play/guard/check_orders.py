@@ -98,18 +98,9 @@ class CheckOrders:
 
     def on_check_torch(self, header: Header) -> None:
         """Run a program in the ranks' Python. Its port belongs to no run meanwhile, or nothing begins."""
-        limit_s, port = float(header["limit_s"]), header.get("port")
-        lease = leases.hold("port-%d" % int(port)) if port else None
-        if port and lease is None:
-            self._answer("check_torch", rank_program.busy(int(port)))
-            return
-        try:
-            words = str(header["python"]), str(header["source"]), dict(header["order"])
-            self._answer("check_torch", read_all({
-                "program": (lambda: rank_program.run(*words, limit_s), limit_s + FILES_S)}))  # fmt: skip
-        finally:
-            if lease is not None:
-                lease.close()
+        words, limit_s = (str(header["python"]), str(header["source"]), dict(header["order"])), float(header["limit_s"])
+        program: Reading = (lambda: rank_program.run(*words, limit_s), limit_s + FILES_S)
+        self._answer("check_torch", rank_program.with_port(header.get("port"), lambda: read_all({"program": program})))
 
     def on_check_end(self, header: Header) -> None:
         """Close the ports and remove this host's token."""

@@ -7,7 +7,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
-from . import container_program, leases, rank_program
+from . import container_program, rank_program
 from .bounded_reading import read_all
 from .order_stream import hung_up
 from .protocol import SHARED_RUNS
@@ -37,20 +37,12 @@ class ContainerOrders:
 
     def on_container_run(self, header: Header) -> None:
         """Run a program in a container of this spec. Its port belongs to no run meanwhile, or nothing begins."""
-        spec, words, port = dict(header["spec"]), [str(word) for word in header["words"]], header.get("port")
+        spec, words = dict(header["spec"]), [str(word) for word in header["words"]]
         unit = spec.get("agent") or spec["ranks"][0]
         unit["create"] = [*unit["create"], *words]
         self._note_missing(spec)
-        lease = leases.hold("port-%d" % int(port)) if port else None
-        if port and lease is None:
-            self._answer("container_run", rank_program.busy(int(port)))
-            return
-        try:
-            limits = float(header["limit_s"]), float(header["start_s"])
-            found = container_program.run(_place(header), spec, limits, hung_up)
-        finally:
-            if lease is not None:
-                lease.close()
+        place, limits = _place(header), (float(header["limit_s"]), float(header["start_s"]))
+        found = rank_program.with_port(header.get("port"), lambda: container_program.run(place, spec, limits, hung_up))
         self._note_left(found)
         self._answer("container_run", found)
 

@@ -9,9 +9,9 @@ import select
 import signal
 import subprocess
 import time
-from typing import Any, Dict, List
+from typing import Any, Callable, Dict, List
 
-from . import machine_readings
+from . import leases, machine_readings
 from .host_counters import busy_seconds, stolen_seconds
 
 MAX_OUTPUT = 256 << 10
@@ -45,6 +45,17 @@ def run(python: str, source: str, order: Dict[str, Any], limit_s: float) -> Dict
 def busy(port: int) -> Dict[str, Any]:
     """The answer to an order whose program was not begun, because a run has its port. Another port may be free."""
     return {"program": {"value": {"parts": [], "problem": "a run has port %d" % port, "busy": True}}}
+
+
+def with_port(port: Any, begin: Callable[[], Dict[str, Any]]) -> Dict[str, Any]:
+    """What `begin` answers while this port belongs to no run; `busy` where a run has it. None: it needs no port."""
+    if not port:
+        return begin()
+    lease = leases.hold("port-%d" % int(port))
+    if lease is None:
+        return busy(int(port))
+    with lease:
+        return begin()
 
 
 def _read(process: "subprocess.Popen[bytes]", until: float) -> "tuple[bytes, bytes, bool]":

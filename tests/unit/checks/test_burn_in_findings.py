@@ -66,7 +66,7 @@ def test_a_host_that_somebody_uses_has_no_burn_in(num_rounds: int) -> None:
 def test_hosts_that_were_well_pass_with_their_bands() -> None:
     values = {row.check: row.value for row in found(burned())}
     assert bad(burned()) == []
-    assert values["burn-in"] == "9 rounds, the last began after 2m40s"
+    assert values["burn-in"] == "9 rounds, the last began after 2 min 40 s"
     assert (
         values["speed over time"] == "first 80.0 GFLOP/s, last 80.2 GFLOP/s, slowest 80.0 GFLOP/s, median 80.1 GFLOP/s"
     )

@@ -21,7 +21,7 @@ def document(**more: Any) -> dict[str, Any]:
 
 def test_a_round_in_words() -> None:
     said = line(document(), {"round": 1, "took_s": 75.3})
-    assert said == "burn-in 1m15s, round 1: 79.0 GFLOP/s of a thread, slowest h2 78.0; all_reduce 0.512 GB/s"
+    assert said == "burn-in 1 min 15 s, round 1: 79.0 GFLOP/s of a thread, slowest h2 78.0; all_reduce 0.512 GB/s"
     found = document(group={"busbw": [None], "problems": [[1, "h2: Timed out"]]})
     found["hosts"]["h1"]["wrong"] = [[1, "cpu", "1 of 9 repeats have other bits"]]
     found["hosts"]["h2"]["figures"]["speed of gpus"] = [700_000.0]
@@ -43,7 +43,7 @@ def test_a_round_is_kept_with_all_that_was_found_before_it(tmp_path: Path) -> No
     keep_round_of(str(tmp_path), lambda: {"hosts": {"h1": {}}, "torch": None}, document(), {"round": 1, "took_s": 9})
     found = kept(tmp_path)
     assert (found["hosts"], found["late"], found["burn_in"]["rounds"]) == ({"h1": {}}, "", 1)
-    assert (tmp_path / "rounds.txt").read_text().startswith("burn-in 0m09s, round 1: ")
+    assert (tmp_path / "rounds.txt").read_text().startswith("burn-in 9 s, round 1: ")
     keep_round_of("", dict, document(), {"round": 1, "took_s": 9})
 
 

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,6 +26,7 @@ from ddp_play.planning.remedy_text import Asked
 from ddp_play.run.discovery import Discovery, Query
 from ddp_play.run.host_channel import ProcessChannel
 from ddp_play.run.host_program import shell_command
+from tests.unit.build import ib_host
 from tests.waiting import wait_until
 
 from .fleets import fleet
@@ -93,15 +94,35 @@ class Containers:
         self.orders.append("container_end")
 
 
-def test_runs_have_their_ports_back_before_containers_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    orders: list[str] = []
+@pytest.fixture
+def orders(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The orders of all exchanges, in turn."""
+    kinds: list[str] = []
     asked = Exchange.documents
 
     def documents(talk: Exchange, kind: str, fields: Mapping[str, dict[str, Any]], *, limit_s: float) -> dict[str, Any]:
-        orders.append(kind)
+        kinds.append(kind)
         return asked(talk, kind, fields, limit_s=limit_s)
 
     monkeypatch.setattr(Exchange, "documents", documents)
+    return kinds
+
+
+def test_counters_that_are_judged_are_read_once_also_for_a_ticket(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, orders: list[str]
+) -> None:
+    discovery = discovered(tmp_path, monkeypatch)
+    discovery.rows["h1"]["facts"]["rdma"] = [{**asdict(port), "interfaces": []} for port in ib_host("h1", 1).rdma]
+    document = exchange(discovery.rows, discovery.take(), CheckScope("full", outputs=True), records=lambda _fleet: {})
+    assert orders[-2:] == ["check_counters", "check_outputs"]
+    assert orders.count("check_counters") == 1
+    assert document["counted_s"] > 0
+    assert document["hosts"]["h1"]["counters"]
+
+
+def test_runs_have_their_ports_back_before_containers_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, orders: list[str]
+) -> None:
     monkeypatch.setattr(check_exchange, "containers_of", lambda _talk, _plan: Containers(orders))
     discovery = discovered(tmp_path, monkeypatch)
     document = exchange(discovery.rows, discovery.take(), CheckScope(), records=lambda _fleet: {})

@@ -27,9 +27,6 @@ class Talk:
     lost: dict[str, str] = field(default_factory=dict)
     asked: dict[str, Mapping[str, dict[str, Any]]] = field(default_factory=dict)
 
-    def lose(self, host: str, why: str) -> None:
-        self.lost[host] = why
-
     def cap_s(self, limit_s: float) -> float:
         return limit_s
 

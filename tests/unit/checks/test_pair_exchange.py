@@ -168,5 +168,5 @@ def test_a_host_that_cannot_listen_takes_no_part() -> None:
             return {host: {} if (kind, host) == ("pair_listen", "a") else row for host, row in found.items()}
 
     found = measure_matrix(Deaf(), ends("a", "b", "c"))
-    assert found.lost == {"a": "pair_listen: its answer is not what ddp-play's program sends"}
+    assert found.lost == {"a": "its answer to pair_listen is not what ddp-play's program sends"}
     assert {row.pair for row in found.survey.samples} == {("b", "c")}

@@ -29,9 +29,6 @@ class Talk:
     budget: TimeBudget = NO_LIMIT
     asked: Mapping[str, dict[str, Any]] = field(default_factory=dict)
 
-    def lose(self, host: str, why: str) -> None:
-        self.lost[host] = why
-
     def documents(self, kind: str, fields: Mapping[str, dict[str, Any]], *, limit_s: float) -> dict[str, Any]:
         assert (kind, limit_s > 0) in (("check_listen", True), ("check_reach", True))
         self.asked = fields

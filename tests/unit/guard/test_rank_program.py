@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ddp_play.guard.rank_program import counters, run
+from ddp_play.guard import leases
+from ddp_play.guard.rank_program import busy, counters, run, with_port
 from tests.waiting import wait_until
 
 SAY = "import json, sys\ndef say(**row): print(json.dumps(row), flush=True)\norder = json.loads(sys.argv[1])\n"
@@ -50,6 +51,23 @@ def test_a_program_that_closes_its_output_and_stays_is_ended_too() -> None:
 def test_a_python_that_is_missing_is_an_error() -> None:
     with pytest.raises(OSError, match="No such file"):
         run("/no/such/python3", "", {}, 5)
+
+
+def test_a_port_belongs_to_no_run_while_it_is_used() -> None:
+    held: list[bool] = []
+
+    def begin() -> dict[str, bool]:
+        lease = leases.hold("port-29521")
+        held.append(lease is None)
+        if lease is not None:
+            lease.close()
+        return {"begun": True}
+
+    with leases.hold("port-29521") or pytest.fail("somebody has the lease"):
+        assert with_port(29521, begin) == busy(29521)
+    assert held == []
+    assert with_port(29521, begin) == with_port(None, begin) == {"begun": True}
+    assert held == [True, False]
 
 
 def test_counters_of_the_host(tmp_path: Path) -> None:
