@@ -242,7 +242,7 @@ def _have_requeued(paths: RunPaths, job_id: str, ask: slurm_commands.Ask) -> Non
         if answer.silent_controller and time.monotonic() < until:
             time.sleep(ASK_S)
         elif _is_running(job_id, ask):
-            message = f"{requeue.reason(paths).get('reason')}; Slurm does not requeue job {job_id}: {answer.words}"
+            message = f"{requeue.reason(paths)}; Slurm does not requeue job {job_id}: {answer.words}"
             raise HostNotReady(message, hint="the last attempt's files are in attempts/ of the bundle")
 
 

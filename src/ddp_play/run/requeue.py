@@ -34,17 +34,14 @@ def is_left(paths: RunPaths) -> bool:
     return bool(document.get(FIELD)) and not has_ended(document)
 
 
-def reason(paths: RunPaths) -> dict[str, Any]:
-    """`reason`, and `asked`: the engine has yet to be asked. Empty if the run is not left."""
-    found: dict[str, Any] = read_json(paths.run).get(FIELD) or {} if is_left(paths) else {}
-    return found
+def reason(paths: RunPaths) -> str:
+    """Why the last attempt was left; empty if the run is not left."""
+    return str(read_json(paths.run)[FIELD]["reason"]) if is_left(paths) else ""
 
 
-def leave(bundle: Bundle, why: str, *, attempt: int, asked: bool) -> None:
+def leave(bundle: Bundle, why: str, *, attempt: int) -> None:
     """Write that the run has no hosts now. `attempt`: the last one that hosts know."""
-    bundle.update_run(
-        status=str(RunStatus.WAITING), directories={}, attempt=attempt, requeue={"reason": why, "asked": asked}
-    )
+    bundle.update_run(status=str(RunStatus.WAITING), directories={}, attempt=attempt, requeue={"reason": why})
 
 
 def next_attempt(document: dict[str, Any]) -> int:

@@ -113,7 +113,7 @@ class RestartLoop:
         if order is None or not order.requeue or tried.signalled or not requeue.is_possible(self.paths):
             return None
         self.stop_requests.forget_requeue()
-        requeue.leave(self.bundle, order.reason, attempt=self.assignment.attempt, asked=False)
+        requeue.leave(self.bundle, order.reason, attempt=self.assignment.attempt)
         return error_outcome(tried.error)
 
     def _continue_with(self, collected: Collected, following: Following) -> None:
@@ -131,10 +131,8 @@ class RestartLoop:
         judged_outcome.remove(self.paths)
         self.bundle.archive(self.assignment.attempt, collected.outcome.to_json())
         if following.later:
-            order = self.stop_requests.stop()  # a requeue may have been ordered since the decision
-            asked = following.asked and not (order is not None and order.requeue)
-            self.stop_requests.forget_requeue()
-            requeue.leave(self.bundle, following.reason, attempt=self.assignment.attempt, asked=asked)
+            self.stop_requests.forget_requeue()  # it may have come since the decision
+            requeue.leave(self.bundle, following.reason, attempt=self.assignment.attempt)
         else:
             self._set_assignment(following.assignment)
 

@@ -233,7 +233,7 @@ def test_a_requeued_run_waits_also_if_nobody_could_say_so(waiting: RunPaths, eng
 
 
 def test_a_person_can_stop_a_run_that_waits_for_its_next_attempt(waiting: RunPaths, engine: FakeEngine) -> None:
-    requeue = {"reason": "was preempted", "asked": False}
+    requeue = {"reason": "was preempted"}
     write_json(waiting.run, {**read_json(waiting.run), "attempt": 1, "requeue": requeue})
     engine.now = AllocationState(Phase.PENDING, "BeginTime")
     assert engine_runs.cancel_pending(engine_runs.load(waiting))
