@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ANSWER_S = 30.0
+# What Slurm prints for a field without a value.
+NO_VALUE = "(null)"
 _FIELD = re.compile(r"(?:^|\s)([A-Za-z:/]+)=(\S*)")
 NO_CONTROLLER = ("Unable to contact slurm controller", "Socket timed out", "Zero Bytes were transmitted")
 
@@ -59,8 +61,8 @@ def ask(*words: str) -> Answer:
 
 
 def fields_of(line: str) -> dict[str, str]:
-    """Fields of a line of `scontrol show ... --oneliner`.
+    """Fields with a value of a line of `scontrol show ... --oneliner`.
 
     The first of a name: later ones are words of a path or a comment.
     """
-    return dict(reversed(_FIELD.findall(line)))
+    return {name: value for name, value in dict(reversed(_FIELD.findall(line))).items() if value != NO_VALUE}

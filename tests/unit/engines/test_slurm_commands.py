@@ -48,3 +48,11 @@ def test_a_command_without_words_has_its_code() -> None:
 def test_words_of_a_path_are_no_fields() -> None:
     text = "JobId=1 JobName=a JobState=RUNNING Reason=None Command=/home/kim/my runs/x JobState=FAILED WorkDir=/"
     assert fields_of(text)["JobState"] == "RUNNING"
+
+
+def test_a_field_without_a_value_is_none() -> None:
+    assert fields_of("JobId=1 NodeList=(null) BatchHost= Comment=x NodeList=n1") == {
+        "JobId": "1",
+        "BatchHost": "",
+        "Comment": "x",
+    }
