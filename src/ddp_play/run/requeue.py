@@ -13,7 +13,7 @@ from ddp_play.bundle.paths import read_json, write_json
 from ddp_play.bundle.run_lookup import has_ended
 from ddp_play.guard.protocol import run_key
 from ddp_play.planning.plan_document import plan_from_json
-from ddp_play.run.host_spec import run_paths
+from ddp_play.run.host_spec import rows_of_shared
 
 if TYPE_CHECKING:
     from ddp_play.bundle.paths import RunPaths
@@ -54,11 +54,8 @@ def left_on_shared(paths: RunPaths) -> dict[str, list[str]]:
     document = read_json(paths.run)
     attempts = document.get("attempts") or ()
     plan = read_json(paths.attempt(int(attempts[-1]["attempt"])).plan) if attempts else {}
-    host = next((host for host in plan_from_json(plan).hosts if host.shared_dir), None) if plan else None
-    if host is None:
-        return {}
-    rows = run_paths(host, run_key(paths.run_id, str(document.get("token") or "")))
-    return {host.name: [f"{row}: not collected, because no attempt followed" for row in rows]}
+    key = run_key(paths.run_id, str(document.get("token") or ""))
+    return rows_of_shared(plan_from_json(plan), key, "not collected, because no attempt followed") if plan else {}
 
 
 def note_left_on_shared(paths: RunPaths) -> None:

@@ -16,10 +16,11 @@ from ddp_play.bundle.paths import write_json
 from ddp_play.bundle.writer import Bundle
 from ddp_play.errors import DdpPlayError, HostNotReady, HostUnfit, NameTaken, SlotsTaken
 from ddp_play.run import attempt_progress, judged_outcome, requeue
-from ddp_play.run.artifact_rescue import Rescue, shared_files
+from ddp_play.run.artifact_rescue import Rescue
 from ddp_play.run.attempt_history import AttemptHistory
 from ddp_play.run.attempt_result import NotStarted
 from ddp_play.run.fencing import fence
+from ddp_play.run.host_spec import rows_of_shared
 from ddp_play.run.left_files import LeftFiles
 from ddp_play.run.lost_host_files import LostHostFiles
 from ddp_play.run.presence import Presence
@@ -200,7 +201,8 @@ class RestartLoop:
 
     def _list_shared_files(self, error: Exception) -> None:
         """List the directory that earlier attempts share in run.json, so that users find it after an internal error."""
-        left = shared_files(self.assignment, f"not collected because of an error on the controller: {error!r}")
+        why = f"not collected because of an error on the controller: {error!r}"
+        left = rows_of_shared(self.assignment.plan, self.assignment.run_key, why)
         if self.history.rows and left:
             with contextlib.suppress(OSError):
                 self.bundle.update_run(left_behind=left)
