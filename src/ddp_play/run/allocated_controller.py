@@ -17,7 +17,7 @@ from typing import Any
 from ddp_play.ansible.plan_action import SPARES
 from ddp_play.ansible.runner import Passwords
 from ddp_play.bundle.journal import Journal
-from ddp_play.bundle.outcome import RunStatus, error_fields
+from ddp_play.bundle.outcome import RunStatus, error_outcome
 from ddp_play.bundle.paths import RunPaths, read_json, write_json
 from ddp_play.bundle.run_lookup import has_ended, is_locked
 from ddp_play.engines import slurm_commands, slurm_states
@@ -26,6 +26,7 @@ from ddp_play.errors import Busy, DdpPlayError, HostNotReady, InternalError
 from ddp_play.planning.short_lists import short_list
 from ddp_play.run import next_allocation, requeue
 from ddp_play.run.allocated_nodes import CONFIG_S, binds_tasks, inventory, job_hosts, use_engine
+from ddp_play.run.engine_runs import record_end
 from ddp_play.run.report_start import report_within
 from ddp_play.run.restart_choice import restart_policy
 from ddp_play.run.restart_decision import BY_SIGNAL
@@ -272,11 +273,7 @@ def end_with(paths: RunPaths, error: DdpPlayError) -> None:
     """Record the error as the end of the run, and tell it, unless another process has it. The page comes with it."""
     if isinstance(error, Busy) or has_ended(read_json(paths.run)):
         return
-    known = read_json(paths.run)
-    left = requeue.with_rows(known.get("left_behind") or {}, requeue.left_on_shared(paths))
-    ended = {"ended": time.time(), "finished": True, "left_behind": left}
-    write_json(paths.run, {**known, **error_fields(error, known), **ended})
-    Journal(paths.events).emit("ended", status=read_json(paths.run)["status"], message=error.message)
+    record_end(paths, error_outcome(error))
     with report_within(paths, REPORT_S):
         hooks_of(paths).tell(END, paths)
 

@@ -61,10 +61,7 @@ def left_on_shared(paths: RunPaths) -> dict[str, list[str]]:
 def note_left_on_shared(paths: RunPaths) -> None:
     """Add to run.json what attempts share, because none follows that would collect it."""
     document = read_json(paths.run)
-    if left := left_on_shared(paths):
-        write_json(paths.run, {**document, "left_behind": with_rows(document.get("left_behind") or {}, left)})
-
-
-def with_rows(left: dict[str, list[str]], more: dict[str, list[str]]) -> dict[str, list[str]]:
-    """Rows about files that are left, by host, with more of them."""
-    return left | {host: list(dict.fromkeys([*left.get(host, []), *rows])) for host, rows in more.items()}
+    known = document.get("left_behind") or {}
+    left = {host: list(dict.fromkeys([*known.get(host, []), *rows])) for host, rows in left_on_shared(paths).items()}
+    if left:
+        write_json(paths.run, {**document, "left_behind": {**known, **left}})
