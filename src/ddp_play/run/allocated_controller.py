@@ -17,7 +17,7 @@ from typing import Any
 from ddp_play.ansible.plan_action import SPARES
 from ddp_play.ansible.runner import Passwords
 from ddp_play.bundle.journal import Journal
-from ddp_play.bundle.outcome import RunStatus, error_outcome
+from ddp_play.bundle.outcome import HOST_LOST, RunStatus, error_outcome
 from ddp_play.bundle.paths import RunPaths, read_json, write_json
 from ddp_play.bundle.run_lookup import has_ended, is_locked
 from ddp_play.engines import slurm_commands, slurm_states
@@ -111,7 +111,7 @@ def _begin(paths: RunPaths, job_id: str) -> bool:
     """Make the bundle ready for this start of the job, and note where it is. False if the run has ended."""
     before, output = read_json(paths.engine_start), _output(paths, 0)
     cause = slurm_states.cause_said(output[int(before.get("output_chars") or 0) :]) or Ending(
-        "host_lost", HostNotReady.exit_code, f"lost its controller on {before.get('node') or 'its first node'}"
+        HOST_LOST, HostNotReady.exit_code, f"lost its controller on {before.get('node') or 'its first node'}"
     )
     goes_on = next_allocation.begin(paths, cause, f"Slurm job {job_id} {cause.words}")
     node = os.environ.get("SLURMD_NODENAME") or socket.gethostname()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ddp_play.bundle import run_lookup
 from ddp_play.bundle.file_tail import LineTail
 from ddp_play.bundle.journal import Journal
-from ddp_play.bundle.outcome import Outcome, RunStatus, Verdict, error_outcome, outcome_fields
+from ddp_play.bundle.outcome import HOST_LOST, Outcome, RunStatus, Verdict, error_outcome, outcome_fields
 from ddp_play.bundle.paths import read_json, write_json
 from ddp_play.engines.interface import OUTPUT, Allocation, AllocationState, Ending, Phase, Wanted
 from ddp_play.engines.registry import engine_named
@@ -193,7 +193,7 @@ def name_lost_controller(paths: RunPaths) -> None:
         return
     verdict = document.get("verdict") or {}
     by_engine = document.get("status") == RunStatus.STOPPED or verdict.get("exit_code") in BY_SIGNAL
-    if StopRequests(paths).stop() is not None or not (by_engine or verdict.get("kind") in ("host_lost", "lease")):
+    if StopRequests(paths).stop() is not None or not (by_engine or verdict.get("kind") in (HOST_LOST, "lease")):
         return
     allocation, engine = Allocation.from_json(row), engine_named(str(row["engine"]))
     until = time.monotonic() + ENDS_S
