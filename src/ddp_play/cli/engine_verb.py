@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ddp_play.ansible.installed_collection import collection_root
-from ddp_play.bundle.paths import home, read_json, write_json
+from ddp_play.bundle.paths import home, make_directory, read_json, write_json
 from ddp_play.bundle.run_ids import new_run_id
 from ddp_play.bundle.verb_paths import VerbPaths
 from ddp_play.cli import console
@@ -82,7 +82,7 @@ def run_there(
     job = job_of(ansible.request(playbook, inventory, allocated=True), options.slurm)
     job = job.model_copy(update={"restarts": 0})
     places = home() / "allocations"
-    places.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_directory(places)
     paths = VerbPaths(places / f"{verb}-{new_run_id(places)}")
     paths.root.mkdir(mode=0o700)
     write_json(paths.order, {"argv": without_engine(sys.argv[1:]), "cwd": str(Path.cwd())})

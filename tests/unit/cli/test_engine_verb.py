@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import stat
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -135,6 +137,16 @@ def test_a_job_has_the_name_of_its_verb(allocates: tuple[FakeEngine, list[str]],
     assert CliRunner().invoke(app, [verb, "--on", "slurm"]).exit_code == 64
     assert engine.wanted[0].run_id.startswith(f"{verb}-")
     assert [Path(path).name for path in playbooks] == [playbook]
+
+
+@pytest.mark.usefixtures("allocates")
+def test_the_state_directory_that_it_makes_is_the_users_alone(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        CliRunner().invoke(app, ["check", "--on", "slurm"])
+    finally:
+        os.umask(before)
+    assert [stat.S_IMODE((tmp_path / place).stat().st_mode) for place in ("home", "home/allocations")] == [0o700, 0o700]
 
 
 @pytest.mark.parametrize(("handler", "code"), [(signal.SIG_DFL, 130), (signal.SIG_IGN, 64)])
