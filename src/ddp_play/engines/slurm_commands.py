@@ -60,6 +60,11 @@ def ask(*words: str) -> Answer:
     return Answer(done.returncode, done.stdout, done.stderr)
 
 
+def shown(ask: Ask, kind: str, name: str) -> dict[str, str]:
+    """What Slurm says about a job or a partition; nothing if it does not answer."""
+    return fields_of(ask("scontrol", "show", kind, name, "--oneliner").out)
+
+
 def fields_of(line: str) -> dict[str, str]:
     """Fields with a value of a line of `scontrol show ... --oneliner`.
 

@@ -195,7 +195,7 @@ def _cause(paths: RunPaths, job_id: str, ask: slurm_commands.Ask) -> Ending:
     """Why Slurm sent its signal. Its daemon writes that to the job's output, at about the same time."""
     time.sleep(CAUSE_S)
     text = _output(paths, int(read_json(paths.engine_start).get("output_chars") or 0))
-    fields = _fields(ask, "job", job_id)
+    fields = slurm_commands.shown(ask, "job", job_id)
     within_s = EARLY_S + float(read_json(paths.job).get("grace") or 0)
     return slurm_states.cause_of_signal(text, fields, now=time.time(), within_s=within_s)
 
@@ -205,13 +205,8 @@ def _comes_back(paths: RunPaths, cause: Ending, job_id: str, ask: slurm_commands
     may = slurm_states.comes_back(cause, {}, {})
     if not may or _is_last(paths):
         return may  # whatever Slurm says, which may take its time
-    fields = _fields(ask, "job", job_id)
-    return slurm_states.comes_back(cause, fields, _fields(ask, "partition", fields.get("Partition", "")))
-
-
-def _fields(ask: slurm_commands.Ask, kind: str, name: str) -> dict[str, str]:
-    """What Slurm says about a job or a partition; nothing if it does not answer."""
-    return slurm_commands.fields_of(ask("scontrol", "show", kind, name, "--oneliner").out)
+    fields = slurm_commands.shown(ask, "job", job_id)
+    return slurm_states.comes_back(cause, fields, slurm_commands.shown(ask, "partition", fields.get("Partition", "")))
 
 
 def _output(paths: RunPaths, begin: int) -> str:
@@ -249,7 +244,7 @@ def _have_requeued(paths: RunPaths, job_id: str, ask: slurm_commands.Ask) -> Non
 
 def _is_running(job_id: str, ask: slurm_commands.Ask) -> bool:
     """Does Slurm take the job's end for its end, as far as is known? Not if it has requeued the job already."""
-    return _fields(ask, "job", job_id).get("JobState", "RUNNING") == "RUNNING"
+    return slurm_commands.shown(ask, "job", job_id).get("JobState", "RUNNING") == "RUNNING"
 
 
 def _name_the_cause(paths: RunPaths, cause: Ending, job_id: str) -> None:
