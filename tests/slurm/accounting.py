@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.slurm.cluster import START_S
+from tests.slurm.daemons import start_daemon
 from tests.slurm.machine import SEARCH_PATH, free_ports
 from tests.waiting import wait_until
 
@@ -90,18 +91,8 @@ class Accounting:
             child.wait(30)
 
     def _daemon(self, cluster: Cluster, program: str, *arguments: str) -> None:
-        with (self.directory / f"{program}.out").open("ab") as output:
-            environment = {**os.environ, **cluster.environment}
-            self.children.append(
-                subprocess.Popen(
-                    [program, *arguments],
-                    env=environment,
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=output,
-                    start_new_session=True,
-                )
-            )
+        output = self.directory / f"{program}.out"
+        self.children.append(start_daemon(output, cluster.environment, program, *arguments))
 
     @staticmethod
     def _succeeds(*words: str) -> bool:

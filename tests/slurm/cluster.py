@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from tests.endings import kill_each
 from tests.run.conftest import living
+from tests.slurm.daemons import start_daemon
 from tests.slurm.machine import SEARCH_PATH, free_ports
 from tests.waiting import wait_until
 
@@ -207,15 +208,8 @@ class Cluster:
         wait_until((self.directory / "munge.socket").exists, timeout_s=START_S, what="munged")
 
     def _daemon(self, name: str, program: str, *arguments: str) -> None:
-        with (self.directory / f"{name}.out").open("ab") as output:
-            self.daemons[name] = subprocess.Popen(
-                [program, *arguments],
-                env={**os.environ, **self.environment},
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
+        output = self.directory / f"{name}.out"
+        self.daemons[name] = start_daemon(output, self.environment, program, *arguments)
 
     def _end(self, name: str) -> None:
         daemon = self.daemons.pop(name, None)

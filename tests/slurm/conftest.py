@@ -98,6 +98,11 @@ class Login:
         """Wait until run.json has this status."""
         wait_until(lambda: self.document(name)["status"] == status, timeout_s=PATIENCE_S, what=f"{name} {status}")
 
+    def bring_back(self, node: str) -> None:
+        """Let a node that was lost answer again."""
+        self.cluster.start_node(node)
+        self.cluster.run("scontrol", "update", f"NodeName={node}", "State=RESUME", check=False)
+
     def slurm_job(self, name: str) -> dict[str, str]:
         """The run's Slurm job when it is over."""
         job_id = self.allocation(name)["id"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.slurm.conftest import LONG
+from tests.slurm.conftest import LONG, PATIENCE_S
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from tests.slurm.conftest import Login
 
-PATIENCE_S = 90.0
 FAILS = """
 trap 'echo told to end; exit 3' TERM
 echo "$GREETING" $RANK $LOCAL_RANK $WORLD_SIZE $MASTER_ADDR "$@"

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from tests.run.conftest import living
 from tests.slurm.conftest import LONG
-from tests.slurm.test_requeue import bring_back
 
 if TYPE_CHECKING:
     from tests.slurm.conftest import Login
@@ -66,7 +65,7 @@ def test_a_lost_batch_host_is_named(login: Login) -> None:
     try:
         done = login.play("attach", "dark", timeout_s=180)
     finally:
-        bring_back(login, "n1")
+        login.bring_back("n1")
     job_id = login.allocation("dark")["id"]
     assert (done.code, f"slurm job {job_id} lost node n1" in done.err) == (69, True), done.err
     assert login.document("dark")["exit_class"] == "host_lost"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from tests.slurm.conftest import LONG
+from tests.slurm.conftest import LONG, PATIENCE_S
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from tests.slurm.conftest import Login
 
-PATIENCE_S = 90.0
 # Every rank saves its step; the first attempt does not get to the end before it is ended.
 TRAINS = """
 saved=CHECKPOINTS/rank-$RANK
@@ -142,7 +141,7 @@ def test_too_few_nodes_left_lead_to_a_requeue(login: Login) -> None:
     try:
         wait_until(lambda: login.cluster.job(job_id)["JobState"] == "PENDING", timeout_s=PATIENCE_S)
     finally:
-        bring_back(login, "n3")
+        login.bring_back("n3")
     training.starts_soon(job_id)
     assert "too few hosts are left" in str(first_attempt(training.ended())["reason"])
 
@@ -158,10 +157,4 @@ def test_a_lost_batch_host_is_named_and_the_job_goes_on_elsewhere(login: Login) 
         row = first_attempt(training.ended())
         assert "n1" in str(row["reason"])
     finally:
-        bring_back(login, "n1")
-
-
-def bring_back(login: Login, node: str) -> None:
-    """The node answers again."""
-    login.cluster.start_node(node)
-    login.cluster.run("scontrol", "update", f"NodeName={node}", "State=RESUME", check=False)
+        login.bring_back("n1")

@@ -22,6 +22,14 @@ def read_end(path: Path, num_bytes: int) -> tuple[bytes, int]:
         return handle.read(num_bytes), size
 
 
+def size_in_bytes(path: Path) -> int:
+    """Size of a file; 0 if there is none."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
 class LineTail:
     """Complete lines added to a file since the last call; `finish` also returns a last line without a newline."""
 

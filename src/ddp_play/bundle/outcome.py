@@ -80,6 +80,9 @@ def signal_name(number: int | None) -> str:
         return f"signal {number}"
 
 
+HOST_LOST = "host_lost"  # kind of a verdict that several modules ask for
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """Why the run ended: the first failing rank and its host, apart from collateral failures."""

@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.disk_space import DiskSpace, is_full
-from ddp_play.bundle.file_tail import read_end
+from ddp_play.bundle.file_tail import read_end, size_in_bytes
 from ddp_play.bundle.outcome import with_commands
 from ddp_play.bundle.paths import RunPaths, read_json, write_json
 from ddp_play.errors import DiskFull
@@ -87,9 +87,9 @@ class Bundle:
         """Bytes of each rank's log, metrics and (if NCCL is used) NCCL output that the bundle has already."""
         ranks = [rank for item in plan.hosts if item.name == host for rank in item.ranks]
         return {
-            "logs": {str(rank): _size(self.paths.log(rank)) for rank in ranks},
-            "metrics": {str(rank): _size(self.paths.metrics(rank)) for rank in ranks},
-            "nccl": {str(rank): _size(self.paths.nccl(rank)) for rank in ranks if "nccl" in plan.backend},
+            "logs": {str(rank): size_in_bytes(self.paths.log(rank)) for rank in ranks},
+            "metrics": {str(rank): size_in_bytes(self.paths.metrics(rank)) for rank in ranks},
+            "nccl": {str(rank): size_in_bytes(self.paths.nccl(rank)) for rank in ranks if "nccl" in plan.backend},
         }
 
     def data(self, kind: str, rank: int, at: int, payload: bytes) -> None:
@@ -98,7 +98,7 @@ class Bundle:
         Raises BeyondEndError if bytes before it are missing: it was sent before the disk became full.
         """
         path = {"log": self.paths.log, "metrics": self.paths.metrics, "nccl": self.paths.nccl}[kind](rank)
-        have = _size(path)
+        have = size_in_bytes(path)
         if at > have:
             raise BeyondEndError(f"{path.name}: got offset {at}, have {have}")
         fresh = payload[have - at :]
@@ -173,7 +173,7 @@ class Bundle:
 
     def log_size(self, rank: int) -> int:
         """Bytes of the rank's log in the bundle."""
-        return _size(self.paths.log(rank))
+        return size_in_bytes(self.paths.log(rank))
 
 
 def _part_of(target: Path) -> Path:
@@ -187,13 +187,6 @@ def read_tail(path: Path, num_bytes: int) -> str:
         return read_end(path, num_bytes)[0].decode("utf-8", "replace")
     except OSError:
         return ""
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
 
 
 def _append(path: Path, data: bytes) -> None:

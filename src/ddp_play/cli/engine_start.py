@@ -21,8 +21,10 @@ from ddp_play.run.submission import create_run
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ddp_play.ansible.runner import PlaybookRequest
     from ddp_play.bundle.paths import RunPaths
     from ddp_play.cli.options import Ansible
+    from ddp_play.planning.job import Job
 
 HERE = "ssh"
 
@@ -51,10 +53,8 @@ class EngineOptions:
         self, playbook: str | None, inventory: list[str] | None, ansible: Ansible, *, name: str, output: Path | None
     ) -> RunPaths:
         """Read the job and submit its run. UsageError or HostNotReady if the engine could never start it."""
-        pairs = parse_pairs(self.slurm or [])
         request = ansible.request(playbook, inventory, allocated=True)
-        job = read_job(request, Passwords(), AnsibleRunner())
-        job = job.model_copy(update={"slurm": with_pairs(job.slurm, pairs)})
+        job = job_of(request, self.slurm)
         paths = create_run(request, name=name, output=output, argv=sys.argv)
         allocation = submit(paths, job, engine_named(self.on))
         console.note(f"{self.on} job {allocation.id}")
@@ -83,8 +83,14 @@ def _check_allocated(on: str, ansible: Ansible, *, dry: bool, wait: bool) -> Non
         )
 
 
-def with_pairs(settings: SlurmSettings, pairs: dict[str, str]) -> SlurmSettings:
-    """The settings with those of the command line over them. UsageError for a value of the wrong form."""
+def job_of(request: PlaybookRequest, slurm: list[str] | None) -> Job:
+    """The job of the playbook, with the settings of --slurm over its own. UsageError for a value of the wrong form."""
+    pairs = parse_pairs(slurm or [])
+    job = read_job(request, Passwords(), AnsibleRunner())
+    return job.model_copy(update={"slurm": _with_pairs(job.slurm, pairs)})
+
+
+def _with_pairs(settings: SlurmSettings, pairs: dict[str, str]) -> SlurmSettings:
     try:
         return SlurmSettings.model_validate({**settings.model_dump(), **pairs})
     except ValidationError as error:

@@ -16,20 +16,17 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ddp_play.ansible.installed_collection import collection_root
-from ddp_play.ansible.runner import AnsibleRunner, Passwords
-from ddp_play.bundle.paths import home, read_json, write_json
+from ddp_play.bundle.paths import home, make_directory, read_json, write_json
 from ddp_play.bundle.run_ids import new_run_id
 from ddp_play.bundle.verb_paths import VerbPaths
 from ddp_play.cli import console
-from ddp_play.cli.engine_start import EngineOptions, with_engine, with_pairs
+from ddp_play.cli.engine_start import EngineOptions, job_of, with_engine
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.run import stop_on_term
 from ddp_play.engines.interface import Ending, Phase, Wanted
 from ddp_play.engines.registry import engine_named
 from ddp_play.errors import HostNotReady, Interrupted, UsageError
-from ddp_play.planning.slurm_settings import parse_pairs
 from ddp_play.run.allocated_verb import MODULE
-from ddp_play.run.job_reading import read_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -82,11 +79,10 @@ def run_there(
     stop_on_term()
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup
         signal.signal(signal.SIGHUP, signal.getsignal(signal.SIGTERM))
-    pairs = parse_pairs(options.slurm or [])
-    job = read_job(ansible.request(playbook, inventory, allocated=True), Passwords(), AnsibleRunner())
-    job = job.model_copy(update={"slurm": with_pairs(job.slurm, pairs), "restarts": 0})
+    job = job_of(ansible.request(playbook, inventory, allocated=True), options.slurm)
+    job = job.model_copy(update={"restarts": 0})
     places = home() / "allocations"
-    places.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_directory(places)
     paths = VerbPaths(places / f"{verb}-{new_run_id(places)}")
     paths.root.mkdir(mode=0o700)
     write_json(paths.order, {"argv": without_engine(sys.argv[1:]), "cwd": str(Path.cwd())})

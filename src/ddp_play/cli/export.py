@@ -8,15 +8,12 @@ from typing import Annotated
 
 import typer
 
-from ddp_play.ansible.runner import AnsibleRunner, Passwords
 from ddp_play.cli import console, options
-from ddp_play.cli.engine_start import with_pairs
+from ddp_play.cli.engine_start import job_of
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.page_file import writing
 from ddp_play.engines.slurm_export import export_script
 from ddp_play.errors import UsageError
-from ddp_play.planning.slurm_settings import parse_pairs
-from ddp_play.run.job_reading import read_job
 
 TARGETS = ("slurm",)
 
@@ -42,11 +39,8 @@ def export(
     with error_boundary():
         if to not in TARGETS:
             raise UsageError(f"no export to {to}", hint=f"--to is one of: {', '.join(TARGETS)}")
-        pairs = parse_pairs(slurm or [])
         request = ansible.request(playbook, inventory, allocated=True)
-        job = read_job(request, Passwords(), AnsibleRunner())
-        job = job.model_copy(update={"slurm": with_pairs(job.slurm, pairs)})
-        script = export_script(job, Path(request.playbook).name)
+        script = export_script(job_of(request, slurm), Path(request.playbook).name)
         if output is None:
             console.line(script.rstrip("\n"))
             return

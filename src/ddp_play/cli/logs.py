@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ddp_play.bundle.file_tail import LineTail
+from ddp_play.bundle.file_tail import LineTail, size_in_bytes
 from ddp_play.bundle.paths import RunPaths, read_json
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
@@ -21,7 +21,6 @@ from ddp_play.run.engine_runs import find, load
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from ddp_play.bundle.run_lookup import Run
 
@@ -123,14 +122,7 @@ def _offset_since(paths: RunPaths, rank: int, since: str) -> int:
             stamp, offset = line.split()
             if float(stamp) >= begin:
                 return int(offset)
-    return _size(paths.log(rank))
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
+    return size_in_bytes(paths.log(rank))
 
 
 def _print_raw(paths: RunPaths, chosen: dict[int, str]) -> None:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ddp_play.bundle.paths import make_directory
 from ddp_play.bundle.run_lookup import is_locked
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
@@ -112,7 +113,7 @@ def _start_detached(place: SessionPlace, inventory: list[str], idle: str) -> Non
         )
     words = [sys.executable, "-P", "-m", "ddp_play", "session", "--idle", idle]
     words += [word for source in inventory for word in ("-i", source)]
-    place.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_directory(place.root)
     with place.log.open("wb") as log:
         process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
     deadline = time.monotonic() + START_S

@@ -99,7 +99,7 @@ class SlurmEngine:
     def _lost_controller(self, fields: dict[str, str]) -> AllocationState | None:
         """The state of a job that goes on without the node of its script, as `--no-kill` has it; None for others."""
         host, nodes = fields.get("BatchHost", ""), fields.get("NodeList", "")
-        if fields.get("JobState") != "RUNNING" or not host or nodes in ("", "(null)"):
+        if fields.get("JobState") != "RUNNING" or not host or not nodes:
             return None
         answer = self._ask("scontrol", "show", "hostnames", nodes)
         if answer.code or host in answer.out.split():

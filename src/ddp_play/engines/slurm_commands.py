@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ANSWER_S = 30.0
+# What Slurm prints for a field without a value.
+NO_VALUE = "(null)"
 _FIELD = re.compile(r"(?:^|\s)([A-Za-z:/]+)=(\S*)")
 NO_CONTROLLER = ("Unable to contact slurm controller", "Socket timed out", "Zero Bytes were transmitted")
 
@@ -58,9 +60,14 @@ def ask(*words: str) -> Answer:
     return Answer(done.returncode, done.stdout, done.stderr)
 
 
+def shown(ask: Ask, kind: str, name: str) -> dict[str, str]:
+    """What Slurm says about a job or a partition; nothing if it does not answer."""
+    return fields_of(ask("scontrol", "show", kind, name, "--oneliner").out)
+
+
 def fields_of(line: str) -> dict[str, str]:
-    """Fields of a line of `scontrol show ... --oneliner`.
+    """Fields with a value of a line of `scontrol show ... --oneliner`.
 
     The first of a name: later ones are words of a path or a comment.
     """
-    return dict(reversed(_FIELD.findall(line)))
+    return {name: value for name, value in dict(reversed(_FIELD.findall(line))).items() if value != NO_VALUE}

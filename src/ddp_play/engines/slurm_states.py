@@ -66,8 +66,7 @@ def job_state(fields: dict[str, str], place: str = "") -> AllocationState:
         return AllocationState(Phase.PENDING, _waiting(fields, reason, place), NEVER.get(reason, ""))
     if word in LIVING:
         return AllocationState(Phase.GRANTED, f"on {fields.get('NodeList', '')}")
-    failed = fields.get("FailedNode", "")
-    host = fields.get("BatchHost", "") if failed in ("", "(null)") else failed
+    host = fields.get("FailedNode") or fields.get("BatchHost", "")
     return AllocationState(Phase.ENDED, ending=ending(word, fields.get("ExitCode", ""), host))
 
 
@@ -125,8 +124,7 @@ def cause_of_signal(output: str, fields: dict[str, str], *, now: float, within_s
     `within_s`. Slurm's times are local.
     """
     if (said := cause_said(output)) is not None:
-        failed = fields.get("FailedNode", "(null)")
-        return ending("NODE_FAIL", "", failed) if said == ENDINGS["NODE_FAIL"] and failed != "(null)" else said
+        return ending("NODE_FAIL", "", fields.get("FailedNode", "")) if said == ENDINGS["NODE_FAIL"] else said
     if fields.get("PreemptTime", "None") not in ("None", "Unknown", "N/A"):
         return ENDINGS["PREEMPTED"]  # it has a grace period
     warned = fields.get("JobState") == "RUNNING" and _left_s(fields, now) < within_s

@@ -17,7 +17,7 @@ from typing import Any
 from ddp_play.ansible.plan_action import SPARES
 from ddp_play.ansible.runner import Passwords
 from ddp_play.bundle.journal import Journal
-from ddp_play.bundle.outcome import RunStatus, error_fields
+from ddp_play.bundle.outcome import HOST_LOST, RunStatus, error_outcome
 from ddp_play.bundle.paths import RunPaths, read_json, write_json
 from ddp_play.bundle.run_lookup import has_ended, is_locked
 from ddp_play.engines import slurm_commands, slurm_states
@@ -26,6 +26,7 @@ from ddp_play.errors import Busy, DdpPlayError, HostNotReady, InternalError
 from ddp_play.planning.short_lists import short_list
 from ddp_play.run import next_allocation, requeue
 from ddp_play.run.allocated_nodes import CONFIG_S, binds_tasks, inventory, job_hosts, use_engine
+from ddp_play.run.engine_runs import record_end
 from ddp_play.run.report_start import report_within
 from ddp_play.run.restart_choice import restart_policy
 from ddp_play.run.restart_decision import BY_SIGNAL
@@ -110,7 +111,7 @@ def _begin(paths: RunPaths, job_id: str) -> bool:
     """Make the bundle ready for this start of the job, and note where it is. False if the run has ended."""
     before, output = read_json(paths.engine_start), _output(paths, 0)
     cause = slurm_states.cause_said(output[int(before.get("output_chars") or 0) :]) or Ending(
-        "host_lost", HostNotReady.exit_code, f"lost its controller on {before.get('node') or 'its first node'}"
+        HOST_LOST, HostNotReady.exit_code, f"lost its controller on {before.get('node') or 'its first node'}"
     )
     goes_on = next_allocation.begin(paths, cause, f"Slurm job {job_id} {cause.words}")
     node = os.environ.get("SLURMD_NODENAME") or socket.gethostname()
@@ -194,7 +195,7 @@ def _cause(paths: RunPaths, job_id: str, ask: slurm_commands.Ask) -> Ending:
     """Why Slurm sent its signal. Its daemon writes that to the job's output, at about the same time."""
     time.sleep(CAUSE_S)
     text = _output(paths, int(read_json(paths.engine_start).get("output_chars") or 0))
-    fields = _fields(ask, "job", job_id)
+    fields = slurm_commands.shown(ask, "job", job_id)
     within_s = EARLY_S + float(read_json(paths.job).get("grace") or 0)
     return slurm_states.cause_of_signal(text, fields, now=time.time(), within_s=within_s)
 
@@ -204,13 +205,8 @@ def _comes_back(paths: RunPaths, cause: Ending, job_id: str, ask: slurm_commands
     may = slurm_states.comes_back(cause, {}, {})
     if not may or _is_last(paths):
         return may  # whatever Slurm says, which may take its time
-    fields = _fields(ask, "job", job_id)
-    return slurm_states.comes_back(cause, fields, _fields(ask, "partition", fields.get("Partition", "")))
-
-
-def _fields(ask: slurm_commands.Ask, kind: str, name: str) -> dict[str, str]:
-    """What Slurm says about a job or a partition; nothing if it does not answer."""
-    return slurm_commands.fields_of(ask("scontrol", "show", kind, name, "--oneliner").out)
+    fields = slurm_commands.shown(ask, "job", job_id)
+    return slurm_states.comes_back(cause, fields, slurm_commands.shown(ask, "partition", fields.get("Partition", "")))
 
 
 def _output(paths: RunPaths, begin: int) -> str:
@@ -242,13 +238,13 @@ def _have_requeued(paths: RunPaths, job_id: str, ask: slurm_commands.Ask) -> Non
         if answer.silent_controller and time.monotonic() < until:
             time.sleep(ASK_S)
         elif _is_running(job_id, ask):
-            message = f"{requeue.reason(paths).get('reason')}; Slurm does not requeue job {job_id}: {answer.words}"
+            message = f"{requeue.reason(paths)}; Slurm does not requeue job {job_id}: {answer.words}"
             raise HostNotReady(message, hint="the last attempt's files are in attempts/ of the bundle")
 
 
 def _is_running(job_id: str, ask: slurm_commands.Ask) -> bool:
     """Does Slurm take the job's end for its end, as far as is known? Not if it has requeued the job already."""
-    return _fields(ask, "job", job_id).get("JobState", "RUNNING") == "RUNNING"
+    return slurm_commands.shown(ask, "job", job_id).get("JobState", "RUNNING") == "RUNNING"
 
 
 def _name_the_cause(paths: RunPaths, cause: Ending, job_id: str) -> None:
@@ -272,11 +268,7 @@ def end_with(paths: RunPaths, error: DdpPlayError) -> None:
     """Record the error as the end of the run, and tell it, unless another process has it. The page comes with it."""
     if isinstance(error, Busy) or has_ended(read_json(paths.run)):
         return
-    known = read_json(paths.run)
-    left = requeue.with_rows(known.get("left_behind") or {}, requeue.left_on_shared(paths))
-    ended = {"ended": time.time(), "finished": True, "left_behind": left}
-    write_json(paths.run, {**known, **error_fields(error, known), **ended})
-    Journal(paths.events).emit("ended", status=read_json(paths.run)["status"], message=error.message)
+    record_end(paths, error_outcome(error))
     with report_within(paths, REPORT_S):
         hooks_of(paths).tell(END, paths)
 

@@ -44,10 +44,8 @@ def _pass_on(child: subprocess.Popen[Any], job_id: str, ask: slurm_commands.Ask,
 
     Of a job that ends Slurm signals all processes, or the script `alone`; of one whose time ends soon, the script.
     """
-    if not alone:
-        fields = slurm_commands.fields_of(ask("scontrol", "show", "job", job_id, "--oneliner").out)
-        if fields.get("JobState") != "RUNNING":
-            return
+    if not alone and slurm_commands.shown(ask, "job", job_id).get("JobState") != "RUNNING":
+        return
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     child.terminate()
 

@@ -41,14 +41,6 @@ def source_order(assignment: Assignment, host: HostPlan) -> dict[str, Any]:
     return {"source": {"path": path, "manifest": manifest, "collect": True}}
 
 
-def shared_files(assignment: Assignment, why: str) -> dict[str, list[str]]:
-    """Rows for run.json about the directories that all attempts share: by host, with the reason why they are left."""
-    host = next((host for host in assignment.plan.hosts if host.shared_dir), None)
-    if host is None:
-        return {}
-    return {host.name: [f"{path}: {why}" for path in run_paths(host, assignment.run_key)]}
-
-
 class Rescue:
     """Collects the shared working directory of a run without an active attempt, or lists it in `left`."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ddp_play.bundle import run_lookup
 from ddp_play.bundle.file_tail import LineTail
 from ddp_play.bundle.journal import Journal
-from ddp_play.bundle.outcome import Outcome, RunStatus, Verdict, error_outcome, outcome_fields
+from ddp_play.bundle.outcome import HOST_LOST, Outcome, RunStatus, Verdict, error_outcome, outcome_fields
 from ddp_play.bundle.paths import read_json, write_json
 from ddp_play.engines.interface import OUTPUT, Allocation, AllocationState, Ending, Phase, Wanted
 from ddp_play.engines.registry import engine_named
@@ -46,10 +46,10 @@ def submit(paths: RunPaths, job: Job, engine: Engine) -> Allocation:
         if allocation.has_controller:
             _store(paths, allocation, AllocationState(Phase.PENDING), asked=0.0)
     except DdpPlayError as error:
-        _record(paths, error_outcome(error))
+        record_end(paths, error_outcome(error))
         raise
     except KeyboardInterrupt:
-        _record(paths, error_outcome(Interrupted(NOT_STARTED)))
+        record_end(paths, error_outcome(Interrupted(NOT_STARTED)))
         raise
     return allocation
 
@@ -142,7 +142,7 @@ def _cancel(paths: RunPaths, allocation: Allocation, engine: Engine, error: DdpP
         return False
     _store(paths, allocation, AllocationState(Phase.ENDED), asked=time.time())
     if not run_lookup.has_ended(read_json(paths.run)):
-        _record(paths, error_outcome(error))
+        record_end(paths, error_outcome(error))
     return True
 
 
@@ -172,7 +172,7 @@ def _conclude(paths: RunPaths, allocation: Allocation, state: AllocationState, *
         tail=tuple(tail.finish()),
         hint="" if found.stopped else f"output of the job: {output}",
     )
-    _record(paths, Outcome(RunStatus.STOPPED if found.stopped else RunStatus.FAILED, verdict), **uncollected)
+    record_end(paths, Outcome(RunStatus.STOPPED if found.stopped else RunStatus.FAILED, verdict), **uncollected)
 
 
 def _files_on_hosts(paths: RunPaths) -> dict[str, Any]:
@@ -193,7 +193,7 @@ def name_lost_controller(paths: RunPaths) -> None:
         return
     verdict = document.get("verdict") or {}
     by_engine = document.get("status") == RunStatus.STOPPED or verdict.get("exit_code") in BY_SIGNAL
-    if StopRequests(paths).stop() is not None or not (by_engine or verdict.get("kind") in ("host_lost", "lease")):
+    if StopRequests(paths).stop() is not None or not (by_engine or verdict.get("kind") in (HOST_LOST, "lease")):
         return
     allocation, engine = Allocation.from_json(row), engine_named(str(row["engine"]))
     until = time.monotonic() + ENDS_S
@@ -206,9 +206,10 @@ def name_lost_controller(paths: RunPaths) -> None:
     write_json(paths.run, {**document, **fields, "verdict": renamed})
 
 
-def _record(paths: RunPaths, outcome: Outcome, **more: Any) -> None:
+def record_end(paths: RunPaths, outcome: Outcome, **more: Any) -> None:
+    """Write the end of a run that no attempt follows; `more`: further fields of run.json."""
+    requeue.note_left_on_shared(paths)
     known: dict[str, Any] = read_json(paths.run)
-    left = requeue.left_on_shared(paths)
-    ended = {"ended": time.time(), "finished": True, **more, **({"left_behind": left} if left else {})}
+    ended = {"ended": time.time(), "finished": True, **more}
     write_json(paths.run, {**known, **outcome_fields(outcome, known), **ended})
     Journal(paths.events).emit("ended", status=str(outcome.status), message=outcome.verdict.message)

@@ -92,6 +92,12 @@ def run_paths(host: HostPlan, key: str) -> list[str]:
     return [f"{directory}/{key}" for directory in shared_runs(host)]
 
 
+def rows_of_shared(plan: Plan, key: str, why: str) -> dict[str, list[str]]:
+    """Rows for run.json about the directory that all attempts share, by host; `why`: it is left."""
+    host = next((host for host in plan.hosts if host.shared_dir), None)
+    return {} if host is None else {host.name: [f"{path}: {why}" for path in run_paths(host, key)]}
+
+
 @dataclass(frozen=True, slots=True)
 class Launch:
     """The plan bound to one attempt of a run."""

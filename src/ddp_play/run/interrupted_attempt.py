@@ -46,7 +46,7 @@ def conclude(paths: RunPaths, cause: Verdict) -> bool:
         known = read_json(paths.run)
         if not known.get("directories"):  # no host knows of this start, which may have written no plan yet
             StopRequests(paths).forget_requeue()
-            requeue.leave(Bundle(paths), cause.message, attempt=int(known.get("attempt") or 0), asked=False)
+            requeue.leave(Bundle(paths), cause.message, attempt=int(known.get("attempt") or 0))
             return True
         return _Interrupted(assignment_from_bundle(paths, Passwords()), cause).conclude()
 
@@ -70,8 +70,7 @@ class _Interrupted:
         if ran:
             self._record()
         self._collect_and_fence()
-        why = self.outcome.verdict.message
-        requeue.leave(self.bundle, why, attempt=self.assignment.attempt, asked=False)
+        requeue.leave(self.bundle, self.outcome.verdict.message, attempt=self.assignment.attempt)
         return True
 
     def _ran(self) -> bool:

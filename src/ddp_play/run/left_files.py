@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from ddp_play.bundle.outcome import HOST_LOST
 from ddp_play.engines.registry import engine_of
 from ddp_play.planning.short_lists import short_list
 
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
     from ddp_play.bundle.outcome import Outcome
     from ddp_play.engines.route import Route
-
-HOST_LOST = "host_lost"  # kind of a verdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from ddp_play.bundle.paths import read_json, write_json
 from ddp_play.bundle.run_lookup import has_ended
 from ddp_play.guard.protocol import run_key
 from ddp_play.planning.plan_document import plan_from_json
-from ddp_play.run.host_spec import run_paths
+from ddp_play.run.host_spec import rows_of_shared
 
 if TYPE_CHECKING:
     from ddp_play.bundle.paths import RunPaths
@@ -34,17 +34,14 @@ def is_left(paths: RunPaths) -> bool:
     return bool(document.get(FIELD)) and not has_ended(document)
 
 
-def reason(paths: RunPaths) -> dict[str, Any]:
-    """`reason`, and `asked`: the engine has yet to be asked. Empty if the run is not left."""
-    found: dict[str, Any] = read_json(paths.run).get(FIELD) or {} if is_left(paths) else {}
-    return found
+def reason(paths: RunPaths) -> str:
+    """Why the last attempt was left; empty if the run is not left."""
+    return str(read_json(paths.run)[FIELD]["reason"]) if is_left(paths) else ""
 
 
-def leave(bundle: Bundle, why: str, *, attempt: int, asked: bool) -> None:
+def leave(bundle: Bundle, why: str, *, attempt: int) -> None:
     """Write that the run has no hosts now. `attempt`: the last one that hosts know."""
-    bundle.update_run(
-        status=str(RunStatus.WAITING), directories={}, attempt=attempt, requeue={"reason": why, "asked": asked}
-    )
+    bundle.update_run(status=str(RunStatus.WAITING), directories={}, attempt=attempt, requeue={"reason": why})
 
 
 def next_attempt(document: dict[str, Any]) -> int:
@@ -57,20 +54,14 @@ def left_on_shared(paths: RunPaths) -> dict[str, list[str]]:
     document = read_json(paths.run)
     attempts = document.get("attempts") or ()
     plan = read_json(paths.attempt(int(attempts[-1]["attempt"])).plan) if attempts else {}
-    host = next((host for host in plan_from_json(plan).hosts if host.shared_dir), None) if plan else None
-    if host is None:
-        return {}
-    rows = run_paths(host, run_key(paths.run_id, str(document.get("token") or "")))
-    return {host.name: [f"{row}: not collected, because no attempt followed" for row in rows]}
+    key = run_key(paths.run_id, str(document.get("token") or ""))
+    return rows_of_shared(plan_from_json(plan), key, "not collected, because no attempt followed") if plan else {}
 
 
 def note_left_on_shared(paths: RunPaths) -> None:
     """Add to run.json what attempts share, because none follows that would collect it."""
     document = read_json(paths.run)
-    if left := left_on_shared(paths):
-        write_json(paths.run, {**document, "left_behind": with_rows(document.get("left_behind") or {}, left)})
-
-
-def with_rows(left: dict[str, list[str]], more: dict[str, list[str]]) -> dict[str, list[str]]:
-    """Rows about files that are left, by host, with more of them."""
-    return left | {host: list(dict.fromkeys([*left.get(host, []), *rows])) for host, rows in more.items()}
+    known = document.get("left_behind") or {}
+    left = {host: list(dict.fromkeys([*known.get(host, []), *rows])) for host, rows in left_on_shared(paths).items()}
+    if left:
+        write_json(paths.run, {**document, "left_behind": {**known, **left}})

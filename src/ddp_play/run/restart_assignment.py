@@ -21,14 +21,13 @@ if TYPE_CHECKING:
 class Following:
     """Decision to start another attempt. `retired`: hosts that it no longer uses (host -> reason).
 
-    `later`: on hosts that the engine gives later, `asked`: and it is not known yet that it will.
+    `later`: on hosts that the engine gives later.
     """
 
     assignment: Assignment
     reason: str
     retired: Mapping[str, str]
     later: bool = False
-    asked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +65,10 @@ def assign(step: Restart, assignment: Assignment, known: ReplanInput, *, num_end
     return Following(following, step.reason, {host: why for host, why in left_out.items() if host not in known.retired})
 
 
-def on_later_hosts(reason: str, assignment: Assignment, *, num_ended: int, asked: bool) -> Following:
+def on_later_hosts(reason: str, assignment: Assignment, *, num_ended: int) -> Following:
     """The attempt after `assignment`, on hosts that the engine gives later."""
     following = dataclasses.replace(assignment, attempt=assignment.attempt + 1, num_ended=num_ended)
-    return Following(following, reason, {}, later=True, asked=asked)
+    return Following(following, reason, {}, later=True)
 
 
 def on_other_hosts(

@@ -76,12 +76,12 @@ def choose(
     if isinstance(step, End):
         return step
     if step.requeued:
-        return on_later_hosts(step.reason, assignment, num_ended=ended.ordinal, asked=False)
+        return on_later_hosts(step.reason, assignment, num_ended=ended.ordinal)
     known = replan_input(assignment, history, refused)
     following = assign(step, assignment, known, num_ended=ended.ordinal)
     if isinstance(following, End) and following.too_few_hosts and requeue.is_possible(paths):
         why = f"{step.reason}, and {following.reason}"
-        return on_later_hosts(why, assignment, num_ended=ended.ordinal, asked=True)
+        return on_later_hosts(why, assignment, num_ended=ended.ordinal)
     return following
 
 

@@ -6,7 +6,7 @@ import signal
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.bundle.outcome import RunStatus
+from ddp_play.bundle.outcome import HOST_LOST, RunStatus
 from ddp_play.guard.protocol import REMOVED
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def next_step(ended: Ended, policy: Policy, faults: tuple[str, ...], requeue: st
         return Restart(why, requeued=True)
     host = ended.outcome.verdict.host
     suspects = {}
-    if host and host not in ended.unreachable and (ended.outcome.verdict.kind == "host_lost" or host in faults):
+    if host and host not in ended.unreachable and (ended.outcome.verdict.kind == HOST_LOST or host in faults):
         suspects = {host: why}
     return Restart(why, dict(ended.unreachable), suspects)
 
@@ -98,7 +98,7 @@ def infrastructure_failure(outcome: Outcome, exit_codes: tuple[int, ...]) -> str
     verdict = outcome.verdict
     if outcome.status is not RunStatus.FAILED:
         return ""
-    if verdict.kind == "host_lost":
+    if verdict.kind == HOST_LOST:
         return f"host {verdict.host} was lost"
     if verdict.kind == "lease":
         return "the hosts had no controller for longer than the lease"

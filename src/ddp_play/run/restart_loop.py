@@ -16,10 +16,11 @@ from ddp_play.bundle.paths import write_json
 from ddp_play.bundle.writer import Bundle
 from ddp_play.errors import DdpPlayError, HostNotReady, HostUnfit, NameTaken, SlotsTaken
 from ddp_play.run import attempt_progress, judged_outcome, requeue
-from ddp_play.run.artifact_rescue import Rescue, shared_files
+from ddp_play.run.artifact_rescue import Rescue
 from ddp_play.run.attempt_history import AttemptHistory
 from ddp_play.run.attempt_result import NotStarted
 from ddp_play.run.fencing import fence
+from ddp_play.run.host_spec import rows_of_shared
 from ddp_play.run.left_files import LeftFiles
 from ddp_play.run.lost_host_files import LostHostFiles
 from ddp_play.run.presence import Presence
@@ -113,7 +114,7 @@ class RestartLoop:
         if order is None or not order.requeue or tried.signalled or not requeue.is_possible(self.paths):
             return None
         self.stop_requests.forget_requeue()
-        requeue.leave(self.bundle, order.reason, attempt=self.assignment.attempt, asked=False)
+        requeue.leave(self.bundle, order.reason, attempt=self.assignment.attempt)
         return error_outcome(tried.error)
 
     def _continue_with(self, collected: Collected, following: Following) -> None:
@@ -131,10 +132,8 @@ class RestartLoop:
         judged_outcome.remove(self.paths)
         self.bundle.archive(self.assignment.attempt, collected.outcome.to_json())
         if following.later:
-            order = self.stop_requests.stop()  # a requeue may have been ordered since the decision
-            asked = following.asked and not (order is not None and order.requeue)
-            self.stop_requests.forget_requeue()
-            requeue.leave(self.bundle, following.reason, attempt=self.assignment.attempt, asked=asked)
+            self.stop_requests.forget_requeue()  # it may have come since the decision
+            requeue.leave(self.bundle, following.reason, attempt=self.assignment.attempt)
         else:
             self._set_assignment(following.assignment)
 
@@ -202,7 +201,8 @@ class RestartLoop:
 
     def _list_shared_files(self, error: Exception) -> None:
         """List the directory that earlier attempts share in run.json, so that users find it after an internal error."""
-        left = shared_files(self.assignment, f"not collected because of an error on the controller: {error!r}")
+        why = f"not collected because of an error on the controller: {error!r}"
+        left = rows_of_shared(self.assignment.plan, self.assignment.run_key, why)
         if self.history.rows and left:
             with contextlib.suppress(OSError):
                 self.bundle.update_run(left_behind=left)

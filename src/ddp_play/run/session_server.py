@@ -24,6 +24,7 @@ from ddp_play.ansible.callers_process import CallersProcess
 from ddp_play.ansible.descriptor_messages import check_peer, listen, receive, send
 from ddp_play.ansible.plugin_variables import RUN_DIR_ENV
 from ddp_play.ansible.warm_processes import WarmProcess, imported
+from ddp_play.bundle.paths import make_directory
 from ddp_play.errors import Busy
 from ddp_play.run import session_children, session_place
 
@@ -66,7 +67,7 @@ class Session:
 
     def serve(self) -> None:
         """Serve until it is ended or idle. Busy if this inventory has a session."""
-        self._place.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_directory(self._place.root)
         self._place.root.chmod(0o700)
         self._open.append(self._locked())
         runner.import_now()

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ddp_play.bundle.outcome import Outcome, RankOutcome, RunStatus, Verdict
+from ddp_play.bundle.outcome import HOST_LOST, Outcome, RankOutcome, RunStatus, Verdict
 from ddp_play.guard.rank_failure import final_error, has_own_error, is_collateral
 from ddp_play.run.failure_hints import hint
-from ddp_play.run.left_files import HOST_LOST
 from ddp_play.run.stack_dumps import DUMP, summary, suspect
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ddp_play.bundle.file_tail import LINE_BYTES, READ_BYTES, JsonTail, LineTail, shown
+from ddp_play.bundle.file_tail import LINE_BYTES, READ_BYTES, JsonTail, LineTail, shown, size_in_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -168,3 +168,9 @@ def test_only_the_last_lines(tmp_path: Path, content: bytes, lines: list[str]) -
     path.write_bytes(content)
     tail.skip_to_last(2)
     assert tail.finish() == lines
+
+
+def test_a_file_that_is_not_there_has_no_bytes(tmp_path: Path) -> None:
+    assert size_in_bytes(tmp_path / "log") == 0
+    add(tmp_path / "log", b"one\n")
+    assert size_in_bytes(tmp_path / "log") == 4

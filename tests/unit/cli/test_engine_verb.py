@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import stat
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +14,7 @@ from typer.testing import CliRunner
 
 from ddp_play.bundle.paths import write_json
 from ddp_play.bundle.verb_paths import VerbPaths
-from ddp_play.cli import engine_verb
+from ddp_play.cli import engine_start, engine_verb
 from ddp_play.cli.engine_verb import Watched, without_engine
 from ddp_play.cli.main import app
 from ddp_play.engines.interface import AllocationState, Ending, Phase
@@ -120,7 +122,7 @@ def allocates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple
         return job()
 
     monkeypatch.setenv("DDP_PLAY_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(engine_verb, "read_job", read)
+    monkeypatch.setattr(engine_start, "read_job", read)
     monkeypatch.setattr(engine_verb, "engine_named", lambda _name: engine)
     signals = (signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.getsignal(number) for number in signals}
@@ -135,6 +137,16 @@ def test_a_job_has_the_name_of_its_verb(allocates: tuple[FakeEngine, list[str]],
     assert CliRunner().invoke(app, [verb, "--on", "slurm"]).exit_code == 64
     assert engine.wanted[0].run_id.startswith(f"{verb}-")
     assert [Path(path).name for path in playbooks] == [playbook]
+
+
+@pytest.mark.usefixtures("allocates")
+def test_the_state_directory_that_it_makes_is_the_users_alone(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        CliRunner().invoke(app, ["check", "--on", "slurm"])
+    finally:
+        os.umask(before)
+    assert [stat.S_IMODE((tmp_path / place).stat().st_mode) for place in ("home", "home/allocations")] == [0o700, 0o700]
 
 
 @pytest.mark.parametrize(("handler", "code"), [(signal.SIG_DFL, 130), (signal.SIG_IGN, 64)])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ddp_play.engines import slurm_commands
-from ddp_play.engines.slurm_commands import Answer, ask, fields_of
+from ddp_play.engines.slurm_commands import Answer, ask, fields_of, shown
 from ddp_play.errors import HostNotReady
 
 if TYPE_CHECKING:
@@ -48,3 +48,16 @@ def test_a_command_without_words_has_its_code() -> None:
 def test_words_of_a_path_are_no_fields() -> None:
     text = "JobId=1 JobName=a JobState=RUNNING Reason=None Command=/home/kim/my runs/x JobState=FAILED WorkDir=/"
     assert fields_of(text)["JobState"] == "RUNNING"
+
+
+def test_a_field_without_a_value_is_none() -> None:
+    assert fields_of("JobId=1 NodeList=(null) BatchHost= Comment=x NodeList=n1") == {
+        "JobId": "1",
+        "BatchHost": "",
+        "Comment": "x",
+    }
+
+
+def test_what_slurm_does_not_say_is_empty() -> None:
+    assert shown(lambda *words: Answer(0, f"JobId={words[3]} Kind={words[2]}", ""), "job", "12")["JobId"] == "12"
+    assert shown(lambda *_words: Answer(1, "", "error: Invalid job id specified"), "job", "12") == {}

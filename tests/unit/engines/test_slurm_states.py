@@ -111,11 +111,11 @@ def test_why_slurm_sends_its_signal(output: str, state: str, left_s: float, code
 
 
 def test_a_lost_node_is_named() -> None:
-    fields = {"JobState": "NODE_FAIL", "BatchHost": "n1", "FailedNode": "n2"}
-    found = slurm_states.job_state(fields).ending
+    line = "JobState=NODE_FAIL BatchHost=n1 FailedNode="
+    found = slurm_states.job_state(fields_of(f"{line}n2")).ending
     assert found is not None
     assert (found.words, found.exit_code) == ("lost node n2", 69)
-    without = slurm_states.job_state({**fields, "FailedNode": "(null)"}).ending
+    without = slurm_states.job_state(fields_of(f"{line}(null)")).ending
     assert without is not None
     assert without.words == "lost node n1"
 
@@ -151,7 +151,7 @@ def test_a_job_comes_back_unless_slurm_cancels_it(word: str, job: dict[str, str]
 )
 def test_a_lost_node_is_named_if_slurm_names_it(failed: str | None, words: str) -> None:
     output = "slurmstepd-n1: error: *** JOB 12 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO NODE FAILURE ***"
-    fields = {"JobState": "COMPLETING", "Requeue": "1", **({} if failed is None else {"FailedNode": failed})}
+    fields = fields_of("JobState=COMPLETING Requeue=1" + ("" if failed is None else f" FailedNode={failed}"))
     cause = cause_of_signal(output, fields, now=0.0, within_s=90.0)
     assert (cause.kind, cause.exit_code, cause.words) == ("host_lost", 69, words)
     assert slurm_states.comes_back(cause, fields, {"PreemptMode": "CANCEL"})

@@ -147,7 +147,7 @@ def test_the_next_start_uses_its_own_nodes_and_the_spares_of_the_first(
     paths: RunPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_json(paths.job, {"slurm": {"spares": 1}})
-    ends(monkeypatch, status="waiting", requeue={"reason": "was requeued", "asked": False}, attempt=1)
+    ends(monkeypatch, status="waiting", requeue={"reason": "was requeued"}, attempt=1)
     monkeypatch.setattr(allocated_controller, "REQUEUED_S", 0.0)
     assert control(paths, slurm) == Busy.exit_code
     write_json(paths.job, {})

@@ -92,8 +92,8 @@ def test_the_last_attempt_knows_that_it_could_be_no_other(
     assert {name: order[name] for name in order if name != "reason"} == asks
 
 
-def left(paths: RunPaths, *, asked: bool) -> None:
-    write_json(paths.run, {**read_json(paths.run), "requeue": {"reason": "host n2 was lost", "asked": asked}})
+def left(paths: RunPaths) -> None:
+    write_json(paths.run, {**read_json(paths.run), "requeue": {"reason": "host n2 was lost"}})
 
 
 class Requeues:
@@ -113,19 +113,19 @@ class Requeues:
         return answer
 
 
-@pytest.mark.parametrize("asked", [True, False])
-def test_slurm_is_asked_to_requeue_a_job_that_still_runs(paths: RunPaths, asked: bool) -> None:
+@pytest.mark.parametrize("warned", [False, True])
+def test_slurm_is_asked_to_requeue_a_job_that_still_runs(paths: RunPaths, warned: bool) -> None:
     """With too few nodes, or warned before its preemption: the end of its script would be that of the job."""
-    left(paths, asked=asked)
+    left(paths)
     signals, job = Signals(), Requeues("RUNNING")
-    signals.count = 0 if asked else 1
+    signals.count = int(warned)
     assert allocated_controller._wait_for_requeue(paths, signals, "12", job) == Busy.exit_code
     assert (job.asked, job.state) == (1, "COMPLETING")
 
 
 @pytest.mark.parametrize("state", ["COMPLETING", "PENDING", "REQUEUED"])
 def test_a_job_that_slurm_has_requeued_is_not_asked_for(paths: RunPaths, state: str) -> None:
-    left(paths, asked=True)
+    left(paths)
     job = Requeues(state)
     assert allocated_controller._wait_for_requeue(paths, Signals(), "12", job) == Busy.exit_code
     assert job.asked == 0
@@ -133,7 +133,7 @@ def test_a_job_that_slurm_has_requeued_is_not_asked_for(paths: RunPaths, state: 
 
 def test_a_controller_of_slurm_that_restarts_is_asked_again(paths: RunPaths, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(allocated_controller, "ASK_S", 0.01)
-    left(paths, asked=True)
+    left(paths)
     job = Requeues("RUNNING", Answer(1, "", "Unable to contact slurm controller (connect failure)"))
     assert allocated_controller._wait_for_requeue(paths, Signals(), "12", job) == Busy.exit_code
     assert (job.asked, job.state) == (2, "COMPLETING")
@@ -141,7 +141,7 @@ def test_a_controller_of_slurm_that_restarts_is_asked_again(paths: RunPaths, mon
 
 def test_a_requeue_whose_answer_was_lost_is_no_refusal(paths: RunPaths) -> None:
     """Slurm has requeued the job between the two questions, and refuses to do so once more."""
-    left(paths, asked=True)
+    left(paths)
     job = Requeues("RUNNING")
 
     def answer(*words: str) -> Answer:
@@ -154,7 +154,7 @@ def test_a_requeue_whose_answer_was_lost_is_no_refusal(paths: RunPaths) -> None:
 
 
 def test_a_job_that_slurm_does_not_requeue_ends_with_both_reasons(paths: RunPaths) -> None:
-    left(paths, asked=True)
+    left(paths)
     with pytest.raises(HostNotReady, match="host n2 was lost; Slurm does not requeue job 12: disabled") as error:
         allocated_controller._wait_for_requeue(
             paths, Signals(), "12", lambda *_words: Answer(1, "", "scontrol: error: disabled")

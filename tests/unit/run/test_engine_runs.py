@@ -15,7 +15,7 @@ from ddp_play.engines.interface import AllocationState, Ending, Phase
 from ddp_play.errors import HostNotReady, UsageError
 from ddp_play.run import engine_runs
 from ddp_play.testing import FakeEngine
-from tests.unit.build import job
+from tests.unit.build import hosts, job, plan, shared
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -223,6 +223,18 @@ def test_an_allocation_without_its_controller_is_cancelled_and_ends_the_run(
     assert run.document["uncollected"] == rows, "nobody can fetch them any more"
 
 
+def test_what_earlier_attempts_left_stays_in_the_list_at_the_end(waiting: RunPaths, engine: FakeEngine) -> None:
+    put = waiting.attempt(1)
+    put.root.mkdir(parents=True)
+    write_json(put.plan, plan(*hosts(1, shared=shared())).to_json())
+    kept = {"h1": ["/src: not all of it was collected"], "h2": ["x"]}
+    write_json(waiting.run, {**read_json(waiting.run), "attempts": [{"attempt": 1}], "left_behind": kept})
+    engine.now = HEADLESS
+    left = engine_runs.load(waiting).document["left_behind"]
+    assert (left["h1"][0], left["h2"]) == (kept["h1"][0], ["x"])
+    assert "because no attempt followed" in left["h1"][1]
+
+
 def test_a_requeued_run_waits_also_if_nobody_could_say_so(waiting: RunPaths, engine: FakeEngine) -> None:
     """Its controller was lost; the engine's own stop request is no wish of a person."""
     write_json(waiting.run, {**read_json(waiting.run), "status": "running", "attempt": 1})
@@ -233,7 +245,7 @@ def test_a_requeued_run_waits_also_if_nobody_could_say_so(waiting: RunPaths, eng
 
 
 def test_a_person_can_stop_a_run_that_waits_for_its_next_attempt(waiting: RunPaths, engine: FakeEngine) -> None:
-    requeue = {"reason": "was preempted", "asked": False}
+    requeue = {"reason": "was preempted"}
     write_json(waiting.run, {**read_json(waiting.run), "attempt": 1, "requeue": requeue})
     engine.now = AllocationState(Phase.PENDING, "BeginTime")
     assert engine_runs.cancel_pending(engine_runs.load(waiting))

@@ -16,6 +16,7 @@ import pytest
 
 from ddp_play.run import hook_process
 from ddp_play.run.hook_process import execute, post
+from tests.run.conftest import alive
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -141,14 +142,6 @@ def drip(server: socket.socket) -> None:
         for byte in b"HTTP/1.1 200 OK\r\nX: abcdefghijk":
             connection.sendall(bytes([byte]))
             time.sleep(0.1)
-
-
-def alive(pid: int) -> bool:
-    """Is it a process that has not ended?"""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def test_the_log_says_what_came_of_it_and_has_no_url(tmp_path: Path, server: str) -> None:

@@ -85,7 +85,7 @@ def test_an_attempt_whose_ranks_were_not_started_costs_no_restart(cut: Any, rows
     assert conclude(stage.paths, LOST)
     document = stage.document
     assert (document["attempts"], document["attempt"], stage.events("restart")) == (rows, number, [])
-    assert requeue.reason(stage.paths)["reason"] == LOST.message
+    assert requeue.reason(stage.paths) == LOST.message
     assert stage.paths.attempt(number).log(0).read_text() == "saved\n", "the start signal may have come"
     assert "clean" in stage.far["h1"].kinds()
 

@@ -6,9 +6,9 @@ import dataclasses
 
 import pytest
 
-from ddp_play.bundle.outcome import Outcome, RunStatus, Verdict
+from ddp_play.bundle.outcome import HOST_LOST, Outcome, RunStatus, Verdict
 from ddp_play.engines.route import Route
-from ddp_play.run.left_files import HOST_LOST, LeftFiles
+from ddp_play.run.left_files import LeftFiles
 
 SSH = LeftFiles.of("night", [Route("h1", ("ssh", "h1"), "channel")])
 LOCAL = LeftFiles.of("night", [Route("h1", ("sh", "-c"), "channel")])

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 CAUSE = Ending("host_lost", 69, "lost its controller on n1")
 WORDS = "Slurm job 12 lost its controller on n1"
-LEFT = {"reason": "was preempted", "asked": False}
+LEFT = {"reason": "was preempted"}
 
 
 @pytest.fixture

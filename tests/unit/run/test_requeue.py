@@ -12,10 +12,10 @@ from tests.unit.run.conftest import Make
 def test_a_run_is_left_until_its_next_start_or_its_end(make: Make) -> None:
     stage = make(1)
     assert not requeue.is_left(stage.paths)
-    assert requeue.reason(stage.paths) == {}
-    requeue.leave(Bundle(stage.paths), "was preempted", attempt=2, asked=True)
+    assert requeue.reason(stage.paths) == ""
+    requeue.leave(Bundle(stage.paths), "was preempted", attempt=2)
     assert requeue.is_left(stage.paths)
-    assert requeue.reason(stage.paths) == {"reason": "was preempted", "asked": True}
+    assert requeue.reason(stage.paths) == "was preempted"
     document = stage.document
     assert (document["status"], document["directories"], requeue.next_attempt(document)) == ("waiting", {}, 3)
     write_json(stage.paths.run, {**document, "status": "stopped"})

@@ -44,7 +44,7 @@ def test_a_run_whose_hosts_are_taken_is_left_for_its_next_attempt(staged: Make) 
     write_json(stage.paths.source_archive, {})
     stage.supervisor().run()
     document = stage.document
-    assert requeue.reason(stage.paths) == {"reason": PREEMPTED["reason"], "asked": False}
+    assert requeue.reason(stage.paths) == PREEMPTED["reason"]
     (row,) = document["attempts"]
     assert (row["reason"], row["requeued"], row["message"]) == (PREEMPTED["reason"], True, PREEMPTED["reason"])
     assert read_json(stage.paths.attempt(1).outcome)["status"] == "stopped"
@@ -112,9 +112,7 @@ def test_too_few_hosts_are_a_reason_to_ask_for_others(staged: Make) -> None:
     by_attempt(stage, "h2", a1={"state": "running"})
     stage.far["h2"].answers["beat"] = []
     stage.supervisor().run()
-    left = requeue.reason(stage.paths)
-    assert left["asked"] is True
-    assert "host h2 was lost, and too few hosts are left" in left["reason"]
+    assert "host h2 was lost, and too few hosts are left" in requeue.reason(stage.paths)
 
 
 def taken_during_the_fence(staged: Make, spares: int) -> Stage:
@@ -138,7 +136,7 @@ def test_hosts_that_are_taken_during_the_fence_of_a_restart_leave_the_run(staged
     """The restart would have had a spare host."""
     stage = taken_during_the_fence(staged, 1)
     stage.supervisor().run()
-    assert requeue.reason(stage.paths) == {"reason": PREEMPTED["reason"], "asked": False}
+    assert requeue.reason(stage.paths) == PREEMPTED["reason"]
     (row,) = stage.document["attempts"]
     assert (row["attempt"], row["fault"]) == (1, "h2")
     assert "go" not in stage.far["h3"].kinds()
@@ -157,16 +155,14 @@ def test_hosts_that_are_taken_during_the_collection_leave_the_run(staged: Make) 
 
     stage.far["h1"].answers["fetch"] = fetch
     stage.supervisor().run()
-    assert requeue.reason(stage.paths) == {"reason": PREEMPTED["reason"], "asked": False}
+    assert requeue.reason(stage.paths) == PREEMPTED["reason"]
     assert stage.far["h1"].kinds().count("go") == 1, "no rank of a second attempt was started"
 
 
-def test_a_job_that_is_requeued_during_the_fence_is_not_asked_for_once_more(staged: Make) -> None:
+def test_a_job_that_is_requeued_during_the_fence_is_left_once(staged: Make) -> None:
     stage = taken_during_the_fence(staged, 0)
     stage.supervisor().run()
-    left = requeue.reason(stage.paths)
-    assert left["asked"] is False
-    assert "too few hosts are left" in left["reason"]
+    assert "too few hosts are left" in requeue.reason(stage.paths)
     assert not stage.paths.stop_request(now=False).exists()
 
 
