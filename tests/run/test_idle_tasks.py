@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -16,6 +14,7 @@ from ddp_play.provisioning.host_role_table import ACTIONS_WITHOUT_EFFECT
 from tests.content.role_files import read
 from tests.roles_gpu import fixture
 from tests.run import test_idle_roles as gpu_roles
+from tests.run.ansible_playbook import run_playbook
 
 pytestmark = pytest.mark.runner
 
@@ -60,15 +59,10 @@ def play(folder: Path, verb: str, hardware: fixture.Hardware, *options: str) -> 
     paths["__nvidia_driver_procfs"] = f"{folder}/proc"
     groups: dict[str, Any] = {name: {"hosts": {"h1": {}}} for name in ("ranks", "python_env", "monitoring")}
     (folder / "hosts.json").write_text(json.dumps(groups))
-    words = ["playbook", "-i", "hosts.json", str(ROOT / f"playbooks/{verb}.yml"), "-e", json.dumps(SITE | paths)]
-    settings = {"ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json", "ANSIBLE_DEPRECATION_WARNINGS": "0"}
-    done = subprocess.run(
-        [sys.executable, "-m", "ansible", *words, *options],
-        env=os.environ | settings, cwd=folder, capture_output=True, text=True, check=False, timeout=120,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    report = json.loads(done.stdout[done.stdout.index("{") :])
-    return [task for play in report["plays"] for task in play["tasks"]]
+    words = ["-i", "hosts.json", str(ROOT / f"playbooks/{verb}.yml"), "-e", json.dumps(SITE | paths)]
+    code, tasks = run_playbook(folder, *words, *options)
+    assert code == 0, tasks
+    return tasks
 
 
 def counted(task: dict[str, Any]) -> bool:
