@@ -69,9 +69,7 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     folder = tmp_path_factory.mktemp("idle")
     for name, hardware in HOSTS.items():
         fixture.write(folder / name, hardware)
-    sysfs = f"{folder}/{{{{ inventory_hostname }}}}/sys"
-    extra = IDLE | {f"__{role}_sysfs": sysfs for role in ("rdma", "nvidia_driver", "nccl", "nvidia_container_toolkit")}
-    extra["__nvidia_driver_procfs"] = f"{folder}/{{{{ inventory_hostname }}}}/proc"
+    extra = IDLE | fixture.variables(f"{folder}/{{{{ inventory_hostname }}}}")
     (folder / "config.toml").write_text('[nvidia-container-runtime]\nmode = "legacy"\n')
     extra["__nvidia_container_toolkit_config_path"] = f"{folder}/config.toml"
     (folder / "site.yml").write_text(PLAYBOOK)

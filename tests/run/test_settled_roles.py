@@ -53,10 +53,8 @@ def play(
     Its GPUs have no driver, which cannot be read here; most hosts have none.
     """
     fixture.write(folder, fixture.Hardware(gpus=gpus))
-    roles = ("rdma", "nvidia_driver", "nccl", "nvidia_container_toolkit")
-    paths = {f"__{role}_sysfs": f"{folder}/sys" for role in roles} | {"__nvidia_driver_procfs": f"{folder}/proc"}
     (folder / "hosts.json").write_text(json.dumps({"ranks": {"hosts": hosts or {"h1": {}}}}))
-    extra = json.dumps(SITE | paths)
+    extra = json.dumps(SITE | fixture.variables(folder))
     path = book if isinstance(book, Path) else ROOT / f"playbooks/{book}.yml"
     code, tasks = run_playbook(folder, "-i", "hosts.json", str(path), "--tags", tags, "-e", extra, *options)
     rows = [
