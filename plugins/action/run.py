@@ -131,9 +131,9 @@ class ActionModule(ActionBase):
             raise UsageError(f"{PREFIX}{name}: {error}", hint="correct this variable of the job") from error
 
     def _known(self, variables: dict[str, Any], name: str) -> Any:
-        """A variable of the job; None if it is undefined."""
-        with contextlib.suppress(AnsibleError):
-            return self._templar.template(variables.get(PREFIX + name))
+        """A variable of the job; None if Ansible cannot read it."""
+        with contextlib.suppress(UsageError):
+            return self._value(variables, name)
         return None
 
     def _only_plans(self, variables: dict[str, Any]) -> bool:

@@ -13,10 +13,15 @@ def registered_names(register: Any) -> list[str]:
     return [register] if isinstance(register, str) else list(register or ())
 
 
+def judged(loader: Any, variables: dict[str, Any], conditions: list[Any]) -> bool:
+    """Whether all conditions hold. Raises AnsibleError for one that cannot be evaluated."""
+    templar = Templar(loader=loader, variables=variables)
+    return all(templar.evaluate_conditional(condition) for condition in conditions)
+
+
 def holds(loader: Any, variables: dict[str, Any], conditions: list[Any]) -> bool:
     """Whether all conditions hold. One that cannot be evaluated does not: the role's own tasks then name the reason."""
-    templar = Templar(loader=loader, variables=variables)
     try:
-        return all(templar.evaluate_conditional(condition) for condition in conditions)
+        return judged(loader, variables, conditions)
     except AnsibleError:
         return False

@@ -18,7 +18,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.playbook.block import Block
 from ansible.template import Templar
 from ansible.utils.vars import combine_vars
-from ansible_collections.ddp.play.plugins.plugin_utils.conditions import holds, registered_names
+from ansible_collections.ddp.play.plugins.plugin_utils.conditions import holds, judged, registered_names
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping
@@ -29,10 +29,9 @@ if TYPE_CHECKING:
 STATE = "ddp.play.host_state"
 READS = (STATE, "ansible.builtin.setup", "ddp.play.gpu_facts", "ddp.play.rdma_facts")
 SAYS, ASSERTS = "ansible.builtin.debug", "ansible.builtin.assert"
-META, ENDS = (
-    ("ansible.builtin.meta", "meta"),
-    ("end_role", "role_complete"),
-)  # the second is Ansible's own last task of a role
+# The second ones are those of Ansible's own last task of a role.
+META = ("ansible.builtin.meta", "meta")
+ENDS = ("end_role", "role_complete")
 # Keywords that give a task another meaning than its module, arguments and condition.
 OTHER = ("loop", "loop_with", "delegate_to", "until", "async_val", "failed_when", "changed_when", "run_once", "notify")
 PREFIX = "ansible_"
@@ -147,10 +146,8 @@ class Walker:
         return {**self.variables, **task.get_vars(), "ansible_search_path": list(dict.fromkeys(paths))}
 
     def _hold(self, that: Any, scope: dict[str, Any]) -> bool:
-        conditions = that if isinstance(that, list) else [that]
-        templar = Templar(loader=self.loader, variables=scope)
         try:
-            return all(templar.evaluate_conditional(condition) for condition in conditions)
+            return bool(judged(self.loader, scope, that if isinstance(that, list) else [that]))
         except AnsibleError as error:
             raise UnknownError(str(error)) from error
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import subprocess
 import sys
-import threading
 from contextlib import contextmanager
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.lab.conftest import COMMAND, Lab
+from tests.lab.file_server import serving_files
 from tests.lab.rank_jobs import SHARED
 from tests.schemas import check
 
@@ -75,21 +73,5 @@ def wheel_index(lab: Lab, directory: Path, requirements: list[str]) -> Iterator[
         name = wheel.name.partition("-")[0].lower().replace("_", "-").replace(".", "-")
         (directory / "simple" / name).mkdir(parents=True, exist_ok=True)
         wheel.rename(directory / "simple" / name / wheel.name)
-    address = lab.status()["hosts"][0]["addresses"][0].rpartition(".")[0] + ".1"
-    handler = functools.partial(_Quiet, directory=str(directory / "simple"))
-    with ThreadingHTTPServer((address, 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield (
-                f"python_env_index_url: http://{address}:{server.server_port}/\n"
-                f"python_env_pip_config: {{trusted-host: {address}}}\n"
-            )
-        finally:
-            server.shutdown()
-            thread.join()
-
-
-class _Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - the base class names it
-        """Print nothing."""
+    with serving_files(lab, directory / "simple") as (address, port):
+        yield f"python_env_index_url: http://{address}:{port}/\npython_env_pip_config: {{trusted-host: {address}}}\n"

@@ -5,19 +5,16 @@ What it says is done, and the next provisioning gets past it.
 
 from __future__ import annotations
 
-import functools
 import json
 import subprocess
-import threading
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
 from .conftest import Lab, bare_lab
+from .file_server import serving_files
 from .first_hour import wheel_index
 
 if TYPE_CHECKING:
@@ -224,21 +221,6 @@ def on_each(lab: Lab, script: str) -> None:
         lab.on(host, script, user="root")
 
 
-@contextmanager
-def mirror(lab: Lab, directory: Path) -> Iterator[str]:
-    """A server of files that the hosts reach."""
-    address = lab.status()["hosts"][0]["addresses"][0].rpartition(".")[0] + ".1"
-    handler = functools.partial(SimpleHTTPRequestHandler, directory=str(directory))
-    with ThreadingHTTPServer((address, 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://{address}:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
-
-
 def test_a_mirror_that_signs_with_a_key_of_its_own(lab: Lab, tmp_path: Path) -> None:
     """The message has the fingerprint that the variable needs. The files that the mirror lacks are the next failure."""
     gpg = ["gpg", "--batch", "--homedir", str(tmp_path / "gpg")]
@@ -251,8 +233,8 @@ def test_a_mirror_that_signs_with_a_key_of_its_own(lab: Lab, tmp_path: Path) -> 
     subprocess.run(["gpgconf", "--homedir", str(tmp_path / "gpg"), "--kill", "all"], check=True)
     (folder / "gpg").write_bytes(key)
     on_each(lab, "apt-mark unhold docker.io >/dev/null 2>&1; apt-get purge -y -qq docker.io >/dev/null 2>&1; true")
-    with mirror(lab, tmp_path / "files") as url:
-        variables: dict[str, Any] = {"ddp_mirror_url": url, "docker_engine_replace": True}
+    with serving_files(lab, tmp_path / "files") as (address, port):
+        variables: dict[str, Any] = {"ddp_mirror_url": f"http://{address}:{port}", "docker_engine_replace": True}
         cells = provision(lab, "docker_engine", variables)
         for cell in cells:
             assert "has the fingerprint" in cell["message"], cell

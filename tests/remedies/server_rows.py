@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 import subprocess
-import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.remedies.login_rows import PLAN, as_user, edited
@@ -48,13 +47,11 @@ def with_strange_key(scene: Scene) -> list[str]:
 def agent_of_many_keys(scene: Scene) -> list[str]:
     """An agent offers seven keys before the right one; sshd ends the connection after six."""
     keys = [strange_key(scene, f"key-{number}") for number in range(7)] + [str(scene.server.directory / "key")]
-    agent = f"{scene.play.environment['ANSIBLE_SSH_CONTROL_PATH_DIR']}/agent"
-    child = subprocess.Popen(["ssh-agent", "-D", "-a", agent], stdout=subprocess.DEVNULL)
+    agent = Path(scene.play.environment["ANSIBLE_SSH_CONTROL_PATH_DIR"], "agent")
+    child = subprocess.Popen(["ssh-agent", "-D", "-a", str(agent)], stdout=subprocess.DEVNULL)
     scene.undo += [child.wait, child.kill]
-    deadline = time.monotonic() + 20
-    while not os.path.exists(agent) and time.monotonic() < deadline:  # noqa: PTH110 - a socket
-        time.sleep(0.02)
-    scene.play.environment["SSH_AUTH_SOCK"] = agent
+    wait_until(agent.exists, timeout_s=20, what="the agent's socket")
+    scene.play.environment["SSH_AUTH_SOCK"] = str(agent)
     subprocess.run(["ssh-add", "-q", *keys], env=scene.play.env(), check=True)
     args = f"-o UserKnownHostsFile={scene.server.directory}/known_hosts"
     return as_user(ansible_ssh_private_key_file="", ansible_ssh_common_args=args)(scene)
@@ -69,16 +66,12 @@ def _key(scene: Scene) -> str:
     return str(scene.server.directory / "key")
 
 
-def aging(user: str, old: str, new: Callable[[], str]) -> Callable[[Scene, object], None]:
+def without_expiry(scene: Scene, _told: object) -> None:
     """What chage does on the host. It writes into the file that is mounted, which chage would replace."""
-
-    def fix(scene: Scene, _told: object) -> None:
-        path = scene.notes["server"].directory / "shadow"
-        text = path.read_text()
-        line = next(line for line in text.splitlines() if line.startswith(f"{user}:"))
-        path.write_text(text.replace(line, line.replace(old, new())))
-
-    return fix
+    path = scene.notes["server"].directory / "shadow"
+    text = path.read_text()
+    line = next(line for line in text.splitlines() if line.startswith("gone:"))
+    path.write_text(text.replace(line, line.replace(":1:", "::")))
 
 
 def many_who_do_not_log_in(scene: Scene) -> list[str]:
@@ -136,7 +129,7 @@ ROWS = (
         "as root on h1,h2: `chage -E -1 USER`",
         at_server("gone"),
         69,
-        fix=aging("gone", ":1:", lambda: "::"),
+        fix=without_expiry,
     ),
     Row(
         "password that has expired",

@@ -75,3 +75,9 @@ def write(root: Path, hardware: Hardware) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"\x06\x00\x00\x00" + bytes([hardware.secure_boot]))
     procfs.mkdir(parents=True, exist_ok=True)
+
+
+def variables(root: object) -> dict[str, str]:
+    """Variables by which the roles read this hardware; the path may be a template."""
+    roles = ("rdma", "nvidia_driver", "nccl", "nvidia_container_toolkit")
+    return {f"__{role}_sysfs": f"{root}/sys" for role in roles} | {"__nvidia_driver_procfs": f"{root}/proc"}

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.roles_gpu import fixture
+from tests.run.ansible_playbook import run_playbook
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -71,20 +69,12 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     folder = tmp_path_factory.mktemp("idle")
     for name, hardware in HOSTS.items():
         fixture.write(folder / name, hardware)
-    sysfs = f"{folder}/{{{{ inventory_hostname }}}}/sys"
-    extra = IDLE | {f"__{role}_sysfs": sysfs for role in ("rdma", "nvidia_driver", "nccl", "nvidia_container_toolkit")}
-    extra["__nvidia_driver_procfs"] = f"{folder}/{{{{ inventory_hostname }}}}/proc"
+    extra = IDLE | fixture.variables(f"{folder}/{{{{ inventory_hostname }}}}")
     (folder / "config.toml").write_text('[nvidia-container-runtime]\nmode = "legacy"\n')
     extra["__nvidia_container_toolkit_config_path"] = f"{folder}/config.toml"
     (folder / "site.yml").write_text(PLAYBOOK)
-    done = subprocess.run(
-        [sys.executable, "-m", "ansible", "playbook", "-i", ",".join(HOSTS), "site.yml", "-e", json.dumps(extra)],
-        env={**os.environ, "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json", "ANSIBLE_DEPRECATION_WARNINGS": "0"},
-        cwd=folder, capture_output=True, text=True, check=False, timeout=120,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    report = json.loads(done.stdout[done.stdout.index("{") :])
-    tasks = [task for play in report["plays"] for task in play["tasks"]]
+    code, tasks = run_playbook(folder, "-i", ",".join(HOSTS), "site.yml", "-e", json.dumps(extra))
+    assert code == 0, tasks
     assert [task["task"]["name"] for task in tasks if any(row.get("changed") for row in task["hosts"].values())] == []
     return {name: list(connecting(tasks, name)) for name in HOSTS}
 

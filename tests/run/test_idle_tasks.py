@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -16,6 +14,8 @@ from ddp_play.provisioning.host_role_table import ACTIONS_WITHOUT_EFFECT
 from tests.content.role_files import read
 from tests.roles_gpu import fixture
 from tests.run import test_idle_roles as gpu_roles
+from tests.run.ansible_playbook import run_playbook
+from tests.run.test_settled_roles import DECISION, READING
 
 pytestmark = pytest.mark.runner
 
@@ -23,8 +23,6 @@ ROOT = Path(__file__).resolve().parents[2]
 # Not run, because no driver answers on this machine: the hardware again with the driver's answers, and an assertion.
 DRIVER_PROOF = ROOT / "roles/nvidia_driver/tasks/assert.yml"
 MAX_TASKS = 18
-READING = "Find the roles that have nothing to do or to say"
-ONCE = "Decide whether any role has anything to do or to say"  # for all hosts together
 # Roles that have nothing to do while this list is empty.
 NAMED_BY_THE_SITE = {
     "cluster_users": "cluster_users_accounts",
@@ -54,21 +52,13 @@ SITE: dict[str, Any] = {
 def play(folder: Path, verb: str, hardware: fixture.Hardware, *options: str) -> list[dict[str, Any]]:
     """Tasks of one run of a playbook, as Ansible's JSON callback reports them."""
     fixture.write(folder, hardware)
-    paths = {
-        f"__{role}_sysfs": f"{folder}/sys" for role in ("rdma", "nvidia_driver", "nccl", "nvidia_container_toolkit")
-    }
-    paths["__nvidia_driver_procfs"] = f"{folder}/proc"
+    extra = json.dumps(SITE | fixture.variables(folder))
     groups: dict[str, Any] = {name: {"hosts": {"h1": {}}} for name in ("ranks", "python_env", "monitoring")}
     (folder / "hosts.json").write_text(json.dumps(groups))
-    words = ["playbook", "-i", "hosts.json", str(ROOT / f"playbooks/{verb}.yml"), "-e", json.dumps(SITE | paths)]
-    settings = {"ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json", "ANSIBLE_DEPRECATION_WARNINGS": "0"}
-    done = subprocess.run(
-        [sys.executable, "-m", "ansible", *words, *options],
-        env=os.environ | settings, cwd=folder, capture_output=True, text=True, check=False, timeout=120,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    report = json.loads(done.stdout[done.stdout.index("{") :])
-    return [task for play in report["plays"] for task in play["tasks"]]
+    words = ["-i", "hosts.json", str(ROOT / f"playbooks/{verb}.yml"), "-e", extra]
+    code, tasks = run_playbook(folder, *words, *options)
+    assert code == 0, tasks
+    return tasks
 
 
 def counted(task: dict[str, Any]) -> bool:
@@ -85,7 +75,7 @@ def test_tasks_of_a_gpu_host_on_which_nothing_is_to_do(tmp_path: Path) -> None:
         if counted(task)
     )
     by_role = {role.removeprefix("ddp.play."): number for role, number in found.items()}
-    assert by_role.pop(ONCE) == 1
+    assert by_role.pop(DECISION) == 1  # for all hosts together
     by_role["nvidia_driver"] += len(read(DRIVER_PROOF))
     by_role["docker_engine"] += not Path("/run/systemd/system").exists()  # then it ends before its reading
     assert by_role == {

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.roles_gpu import fixture
+from tests.run.ansible_playbook import run_playbook
 
 pytestmark = pytest.mark.runner
 
@@ -23,7 +22,6 @@ PLAYBOOK = """
   roles:
     - ddp.play.host_reboot
 """
-CALLBACK = {"ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json", "ANSIBLE_DEPRECATION_WARNINGS": "0"}
 INSTALLED = "580.178.04"
 MODINFO = f"#!/bin/sh\necho 'version:        {INSTALLED}'\necho 'license:        Dual MIT/GPL'\n"
 
@@ -40,17 +38,12 @@ def test_a_driver_that_waits_for_a_reboot_needs_one(tmp_path: Path) -> None:
     folder = f"{tmp_path}/{{{{ inventory_hostname }}}}"
     hardware = {"__host_reboot_sysfs": f"{folder}/sys", "__host_reboot_procfs": f"{folder}/proc"}
     extra = json.dumps(hardware | {"host_reboot_when": "required"})
-    done = subprocess.run(
-        [sys.executable, "-m", "ansible", "playbook", "--check", "-i", "waits,current", "site.yml", "-e", extra],
-        env={**os.environ, "PATH": f"{tmp_path}/bin:{os.environ['PATH']}", **CALLBACK},
-        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    report = json.loads(done.stdout[done.stdout.index("{") :])
+    words = ["--check", "-i", "waits,current", "site.yml", "-e", extra]
+    code, tasks = run_playbook(tmp_path, *words, PATH=f"{tmp_path}/bin:{os.environ['PATH']}")
+    assert code == 0, tasks
     said = [
         (host, str(result.get("msg")))
-        for play in report["plays"]
-        for task in play["tasks"]
+        for task in tasks
         for host, result in task["hosts"].items()
         if result["action"].endswith("debug") and not result.get("skipped")
     ]

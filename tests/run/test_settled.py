@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 import sys
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+
+from tests.run.ansible_playbook import run_playbook
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = pytest.mark.runner
 
@@ -45,15 +46,10 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     (folder / "hosts.yml").write_text(yaml.safe_dump(hosts))
     plays = [{"hosts": name, "gather_facts": False, "tasks": tasks(then, runs)} for name, then, runs in CASES]
     (folder / "site.yml").write_text(yaml.safe_dump(plays))
-    done = subprocess.run(
-        [sys.executable, "-m", "ansible", "playbook", "-i", "hosts.yml", "site.yml"],
-        env={**os.environ, "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json", "ANSIBLE_DEPRECATION_WARNINGS": "0"},
-        cwd=folder, capture_output=True, text=True, check=False, timeout=120,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    report = json.loads(done.stdout[done.stdout.index("{") :])
+    code, tasks_run = run_playbook(folder, "-i", "hosts.yml", "site.yml")
+    assert code == 0, tasks_run
     printed = {name: "" for name, _, _ in CASES}
-    for task in (task for play in report["plays"] for task in play["tasks"]):
+    for task in tasks_run:
         printed |= {host: row["msg"] for host, row in task["hosts"].items() if row["action"].endswith("debug")}
     return printed
 

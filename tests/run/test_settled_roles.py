@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +12,7 @@ import pytest
 
 from tests.content.role_files import ROOT
 from tests.roles_gpu import fixture
+from tests.run.ansible_playbook import run_playbook
 
 pytestmark = pytest.mark.runner
 
@@ -54,26 +53,17 @@ def play(
     Its GPUs have no driver, which cannot be read here; most hosts have none.
     """
     fixture.write(folder, fixture.Hardware(gpus=gpus))
-    roles = ("rdma", "nvidia_driver", "nccl", "nvidia_container_toolkit")
-    paths = {f"__{role}_sysfs": f"{folder}/sys" for role in roles} | {"__nvidia_driver_procfs": f"{folder}/proc"}
     (folder / "hosts.json").write_text(json.dumps({"ranks": {"hosts": hosts or {"h1": {}}}}))
-    extra = json.dumps(SITE | paths)
+    extra = json.dumps(SITE | fixture.variables(folder))
     path = book if isinstance(book, Path) else ROOT / f"playbooks/{book}.yml"
-    words = ["playbook", "-i", "hosts.json", str(path), "--tags", tags, "-e", extra]
-    done = subprocess.run(
-        [sys.executable, "-m", "ansible", *words, *options],
-        env=os.environ | {"ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json", "ANSIBLE_DEPRECATION_WARNINGS": "0"},
-        cwd=folder, capture_output=True, text=True, check=False, timeout=120,
-    )  # fmt: skip
-    report = json.loads(done.stdout[done.stdout.index("{") :])
+    code, tasks = run_playbook(folder, "-i", "hosts.json", str(path), "--tags", tags, "-e", extra, *options)
     rows = [
         (host, task["task"]["name"].partition(" : ")[2] or task["task"]["name"], result)
-        for one in report["plays"]
-        for task in one["tasks"]
+        for task in tasks
         for host, result in task["hosts"].items()
         if not result.get("skipped")
     ]
-    found = Played(done.returncode, {}, {}, {})
+    found = Played(code, {}, {}, {})
     for host, name, result in rows:
         found.tasks.setdefault(host, []).append(name)
         found.said.setdefault(host, []).append(str(result.get("msg", "")))

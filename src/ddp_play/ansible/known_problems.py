@@ -83,16 +83,11 @@ KNOWN_PROBLEMS: tuple[KnownProblem, ...] = (
     KnownProblem(
         # not an exporter of the host itself, about which role monitoring gives the command
         r"(?s)\A(?!.*no metrics from port).*?(Failed to fetch|Unable to connect to|Connection timed out|urlopen error"
-        r"|Request failed)",
+        r"|Request failed|Failed to establish a new connection)",
         Kind.TASK,
         "the host cannot reach {server}: {another_source}, or repair the host's route or its proxy (ddp_proxy)",
     ),
-    KnownProblem(  # pip, which says the latter too if no index answered
-        r"Failed to establish a new connection",
-        Kind.TASK,
-        "the host cannot reach {server}: {another_source}, or repair the host's route or its proxy (ddp_proxy)",
-    ),
-    KnownProblem(
+    KnownProblem(  # of pip, also after the failed connections of the row above
         r"No matching distribution found for",
         Kind.TASK,
         "correct python_env_packages, or use an index that has it (python_env_index_url)",

@@ -124,14 +124,12 @@ def run_paths() -> RunPaths:
     return RunPaths.of(new_run_id(runs_dir()))
 
 
-def record_failure(error: DdpPlayError, paths: RunPaths | None = None) -> RunPaths:
-    """Write the error of a run that could not start to its run.json. Returns the paths of the run."""
-    paths = paths or run_paths()
+def record_failure(error: DdpPlayError, paths: RunPaths) -> None:
+    """Write the error of a run that could not start to its run.json."""
     paths.create()
     known = read_json(paths.run)
     document = {"id": paths.run_id, **known, **error_fields(error, known), "ended": time.time()}
     write_json(paths.run, document)
-    return paths
 
 
 def _checked(job: Job, playbook_dir: str) -> Job:

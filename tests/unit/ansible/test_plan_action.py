@@ -102,7 +102,7 @@ def test_the_error_of_a_refused_plan_is_in_run_json(
     monkeypatch.setenv(plugin_variables.RUN_DIR_ENV, str(tmp_path / "r1"))
     with pytest.raises(UsageError, match=words.replace("?", r"\?")) as caught:
         plan_job(values, **more)
-    plan_action.record_failure(caught.value)
+    plan_action.record_failure(caught.value, plan_action.run_paths())
     document = read_json(tmp_path / "r1" / "run.json")
     assert (document["status"], document["exit_code"], document["exit_class"]) == ("failed", 64, "usage")
     assert words in document["verdict"]["message"]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ansible_collections.ddp.play.plugins.module_utils import system_reading
 from ansible_collections.ddp.play.plugins.modules import gpu_facts, host_state, rdma_facts, settled_roles
+from ansible_collections.ddp.play.plugins.plugin_utils.role_walk import READS
 
 from tests.unit.modules.module_process import FORKER
 from tests.unit.modules.stand_in import StandIn, accepted, documented, play
@@ -22,6 +23,10 @@ def ask(monkeypatch: pytest.MonkeyPatch, *questions: tuple[str, dict[str, Any]])
 
 def test_options_are_documented(monkeypatch: pytest.MonkeyPatch) -> None:
     assert accepted(monkeypatch, settled_roles) == documented(settled_roles)
+
+
+def test_the_questions_of_a_role_are_those_that_have_answers() -> None:
+    assert set(settled_roles.ARGUMENTS) == set(READS)
 
 
 def test_each_answer_is_that_of_its_module(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible.errors import AnsibleError
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import trust_as_template
-from ansible_collections.ddp.play.plugins.plugin_utils.conditions import holds, registered_names
+from ansible_collections.ddp.play.plugins.plugin_utils.conditions import holds, judged, registered_names
 
 
 @pytest.mark.parametrize(
@@ -32,3 +33,9 @@ def test_names_of_the_result(register: Any, names: list[str]) -> None:
 def test_all_conditions_hold_or_not(conditions: list[Any], expected: bool) -> None:
     trusted = [trust_as_template(row) if isinstance(row, str) else row for row in conditions]
     assert holds(DataLoader(), {"there": True, "number": 2}, trusted) is expected
+
+
+def test_the_reason_why_a_condition_cannot_be_evaluated() -> None:
+    with pytest.raises(AnsibleError, match="unknown"):
+        judged(DataLoader(), {}, [trust_as_template("unknown")])
+    assert judged(DataLoader(), {}, []) is True
