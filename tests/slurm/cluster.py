@@ -124,8 +124,10 @@ class Cluster:
         self.end_jobs(timeout_s)
         self.wait_idle(timeout_s)
 
-    def _wait_empty(self, timeout_s: float) -> None:
-        wait_until(lambda: not self.run("squeue", "-h").strip(), timeout_s=timeout_s, what="an empty queue")
+    def _wait_empty(self, timeout_s: float, *, check: bool = True) -> None:
+        wait_until(
+            lambda: not self.run("squeue", "-h", check=check).strip(), timeout_s=timeout_s, what="an empty queue"
+        )
 
     def start_node(self, node: str) -> None:
         """Start the daemon of a node, also after `kill_node`."""
@@ -168,7 +170,7 @@ class Cluster:
             if "slurmctld" in self.daemons:
                 self.run("scancel", "--full", "--signal=KILL", "--state=RUNNING", check=False)
                 self.run("scancel", "--user", str(os.getuid()), check=False)
-                self._wait_empty(START_S)
+                self._wait_empty(START_S, check=False)
         finally:
             for name in (*self.nodes, "slurmctld", "munged"):
                 self._end(name)
