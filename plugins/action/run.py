@@ -19,6 +19,7 @@ try:
         plan_action,
         registry_server,
     )
+    from ddp_play.ansible.error_output import vault_remedy
     from ddp_play.ansible.plugin_variables import PLAN_TAG
     from ddp_play.bundle.outcome import RunStatus
     from ddp_play.errors import DdpPlayError, HostNotReady, InternalError, UsageError
@@ -80,7 +81,8 @@ class ActionModule(ActionBase):
             self._refuse(error, variables, paths)
             raise
         except AnsibleError as error:
-            mistake = UsageError(str(error), hint="correct the variable of the job or of its hosts that is meant")
+            hint = vault_remedy(str(error)) or "correct the variable of the job or of its hosts that is meant"
+            mistake = UsageError(str(error), hint=hint)
             self._refuse(mistake, variables, paths)
             raise mistake from error
         except Exception as error:
@@ -128,7 +130,8 @@ class ActionModule(ActionBase):
         try:
             return self._templar.template(variables.get(PREFIX + name))
         except AnsibleError as error:
-            raise UsageError(f"{PREFIX}{name}: {error}", hint="correct this variable of the job") from error
+            hint = vault_remedy(str(error)) or "correct this variable of the job"
+            raise UsageError(f"{PREFIX}{name}: {error}", hint=hint) from error
 
     def _known(self, variables: dict[str, Any], name: str) -> Any:
         """A variable of the job; None if Ansible cannot read it."""

@@ -13,11 +13,12 @@ from ddp_play.planning.job import job_from_json
 from ddp_play.planning.next_attempt import Fleet
 from ddp_play.run import requeue
 from ddp_play.run.restart_assignment import Following, ReplanInput, assign, on_later_hosts
-from ddp_play.run.restart_decision import End, Policy, ended_by_engine, next_step
+from ddp_play.run.restart_decision import SIGTERMED, End, Policy, ended_by_engine, next_step
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ddp_play.bundle.outcome import Outcome
     from ddp_play.bundle.paths import RunPaths
     from ddp_play.run.attempt_assignment import Assignment
     from ddp_play.run.attempt_history import AttemptHistory
@@ -38,20 +39,26 @@ def restart_policy(paths: RunPaths) -> Policy:
 def with_engines_reason(ended: Ended, paths: RunPaths, requests: StopRequests) -> Ended:
     """The ended attempt with the engine's reason, if the engine ended its ranks: guards only know that they had to.
 
-    The engine signals the ranks and the controller in the allocation at once; its reason comes a moment later. After a
-    failure with other ranks that ran on until they were stopped, it is there by then, or there is none.
+    The engine sends SIGTERM to the ranks and the controller in the allocation at once; its reason comes a moment later.
+    After a failure with other ranks that ran on until they were stopped, and after SIGKILL, which would have ended the
+    guards too, it is there by then, or there is none.
     """
     outcome = ended.outcome
     if not _has_controller(paths) or not ended_by_engine(outcome):
         return ended
-    others_ran_on = outcome.status is RunStatus.FAILED and any(row.stopped for row in outcome.ranks)
-    until = time.monotonic() + (0 if others_ran_on else REASON_S)
+    until = time.monotonic() + (REASON_S if _may_be_engines_sigterm(outcome) else 0)
     while (order := requests.stop()) is None and is_locked(paths.engine_lock) and time.monotonic() < until:
         time.sleep(TICK_S)
     if order is None or order.reason == outcome.verdict.message:
         return ended
     verdict = dataclasses.replace(outcome.verdict, message=order.reason)
     return dataclasses.replace(ended, outcome=dataclasses.replace(outcome, verdict=verdict))
+
+
+def _may_be_engines_sigterm(outcome: Outcome) -> bool:
+    if outcome.status is not RunStatus.FAILED:
+        return True
+    return outcome.verdict.exit_code == SIGTERMED and not any(row.stopped for row in outcome.ranks)
 
 
 def _has_controller(paths: RunPaths) -> bool:

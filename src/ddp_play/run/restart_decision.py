@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from ddp_play.bundle.outcome import Outcome, RankOutcome, Verdict
 
 # Exit codes of ranks that an engine's SIGTERM and SIGKILL ended.
-BY_SIGNAL = (143, 137)
+SIGTERMED = 143
+BY_SIGNAL = (SIGTERMED, 137)
 
 
 @dataclass(frozen=True, slots=True)

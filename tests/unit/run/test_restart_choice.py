@@ -38,21 +38,26 @@ def test_the_next_plan_knows_the_hosts_that_refused_and_those_of_the_first_attem
 
 
 @pytest.mark.parametrize(
-    ("status", "stopped", "waits"),
-    [(RunStatus.FAILED, True, False), (RunStatus.FAILED, False, True), (RunStatus.STOPPED, True, True)],
+    ("status", "code", "stopped", "waits"),
+    [
+        (RunStatus.FAILED, 143, True, False),
+        (RunStatus.FAILED, 143, False, True),
+        (RunStatus.FAILED, 137, False, False),
+        (RunStatus.STOPPED, 137, True, True),
+    ],
 )
 def test_the_engines_reason_is_waited_for_only_where_it_may_have_ended_the_ranks(
-    staged: Make, status: RunStatus, stopped: bool, waits: bool, monkeypatch: pytest.MonkeyPatch
+    staged: Make, status: RunStatus, code: int, stopped: bool, waits: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ddp_play.run.restart_choice.REASON_S", 60.0)
     paths = staged(2).paths
     write_json(paths.allocation, {"has_controller": True})
     requests = StopRequests(paths)
     ranks = tuple(
-        RankOutcome(rank, f"h{rank + 1}", "exited", exit_code=137, signal=9, stopped=stopped and rank == 0)
+        RankOutcome(rank, f"h{rank + 1}", "exited", exit_code=code, signal=code - 128, stopped=stopped and rank == 0)
         for rank in (0, 1)
     )
-    ended = Ended(1, Outcome(status, Verdict("rank_failed", "killed", 137, rank=1, host="h2"), ranks), {})
+    ended = Ended(1, Outcome(status, Verdict("rank_failed", "killed", code, rank=1, host="h2"), ranks), {})
     paths.engine_lock.parent.mkdir(parents=True, exist_ok=True)
     with paths.engine_lock.open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
