@@ -9,7 +9,6 @@ import typer
 from ddp_play.ansible.runner import Passwords, PlaybookRequest
 from ddp_play.bundle.summary import counted
 from ddp_play.cli import console, options, playbook_runs
-from ddp_play.cli.acceptance import Acceptance
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.provisioning_view import show_plan, show_report
 from ddp_play.errors import CheckFailed, HostNotReady, UsageError
@@ -68,7 +67,7 @@ def provision(
         if check:
             playbook_runs.run_and_report(playbook_runs.checking(planned), passwords, as_json=as_json)
         elif yes or as_json or not console.asks() or _agreed(planned, passwords):
-            then = playbook_runs.no_more if no_check or tags else Acceptance(planned, passwords)
+            then = playbook_runs.no_more if no_check or tags else _acceptance(planned, passwords)
             playbook_runs.run_in_batches(planned, passwords, Rolling(serial, canary), as_json=as_json, then=then)
 
 
@@ -126,6 +125,19 @@ def deprovision(
                 f"nothing was changed: this would undo all roles above on {names}", hint="repeat it with --yes"
             )
         playbook_runs.run_and_report(planned, passwords, as_json=as_json)
+
+
+def _acceptance(planned: PlaybookPlan, passwords: Passwords) -> playbook_runs.Then:
+    """What follows a provisioning: the check of new hosts, which is imported (0.3 s) only where there are any."""
+
+    def then(new: tuple[str, ...]) -> playbook_runs.Following | None:
+        if not new:
+            return None
+        from ddp_play.cli.acceptance import Acceptance  # noqa: PLC0415
+
+        return Acceptance(planned, passwords)(new)
+
+    return then
 
 
 def _disrupting(request: PlaybookRequest, wanted: bool) -> PlaybookRequest:
