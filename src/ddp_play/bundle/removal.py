@@ -11,9 +11,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.bundle.paths import RunPaths, read_json, read_rows, runs_dir
-from ddp_play.bundle.removal_plan import BundleRecord, Rules, why_protected
+from ddp_play.bundle.paths import RunPaths, home, read_json, read_rows, runs_dir
+from ddp_play.bundle.removal_plan import DAY_S, BundleRecord, Rules, why_protected
 from ddp_play.bundle.run_lookup import Run, never_started
+from ddp_play.bundle.verb_paths import VERBS, VerbPaths
 from ddp_play.errors import Busy, CheckFailed, DiskFull
 from ddp_play.planning.short_lists import short_list
 
@@ -121,14 +122,26 @@ def _unlink_output(document: dict[str, Any], root: Path) -> None:
 
 
 def half_removed() -> list[Path]:
-    """What removals left that did not end."""
-    root = runs_dir()
-    found = root.glob(f"{HIDDEN}*") if root.is_dir() else ()
+    """What removals left that did not end, and killed commands that waited for a verb in an allocation."""
+    found = [*runs_dir().glob(f"{HIDDEN}*"), *filter(_is_left, (home() / VERBS).glob("*"))]
     return sorted(path for path in found if path.is_dir() and not path.is_symlink())
 
 
+def _is_left(verb: Path) -> bool:
+    """Did the command of this directory end without its removal? Its job may still write for some time."""
+    paths = VerbPaths(verb)
+    with contextlib.suppress(OSError, Busy):
+        if time.time() - paths.last_change() < DAY_S:
+            return False
+        if paths.lock.exists():
+            with _held(paths.lock):
+                pass
+        return True
+    return False
+
+
 def sweep() -> list[str]:
-    """Delete what removals left that did not end. Returns an error text for each that cannot be deleted."""
+    """Delete what `half_removed` finds. Returns an error text for each that cannot be deleted."""
     errors = []
     for path in half_removed():
         try:

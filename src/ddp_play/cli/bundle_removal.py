@@ -96,6 +96,10 @@ def _report(removal: Removal, *, as_json: bool) -> None:
         console.line(f"removed {_bundles(len(removal.removed))}")
 
 
+def _left(number: int) -> str:
+    return f"{number} director" + ("y" if number == 1 else "ies")
+
+
 def _bundles(number: int) -> str:
     return f"{number} bundle" + ("" if number == 1 else "s")
 
@@ -110,7 +114,7 @@ def show(removal: Removal) -> None:
     for why in dict.fromkeys(routine):
         console.line(f"kept {routine.count(why)}: {why}")
     if removal.half_removed:
-        console.line(f"and the rest of {_bundles(removal.half_removed)} whose removal did not end")
+        console.line(f"and {_left(removal.half_removed)} of commands that were killed")
 
 
 def _show_going(removal: Removal) -> None:

@@ -18,7 +18,7 @@ import typer
 from ddp_play.ansible.installed_collection import collection_root
 from ddp_play.bundle.paths import home, make_directory, read_json, write_json
 from ddp_play.bundle.run_ids import new_run_id
-from ddp_play.bundle.verb_paths import VerbPaths
+from ddp_play.bundle.verb_paths import VERBS, VerbPaths
 from ddp_play.cli import console
 from ddp_play.cli.engine_start import EngineOptions, job_of, with_engine
 from ddp_play.cli.error_boundary import error_boundary
@@ -81,7 +81,7 @@ def run_there(
         signal.signal(signal.SIGHUP, signal.getsignal(signal.SIGTERM))
     job = job_of(ansible.request(playbook, inventory, allocated=True), options.slurm)
     job = job.model_copy(update={"restarts": 0})
-    places = home() / "allocations"
+    places = home() / VERBS
     make_directory(places)
     paths = VerbPaths(places / f"{verb}-{new_run_id(places)}")
     paths.root.mkdir(mode=0o700)
@@ -114,17 +114,21 @@ class Watched:
     def run(self) -> int:
         """Submit it, copy its output, and return its exit code. Ctrl-C gives the hosts back, and waits for its end."""
         try:
-            self._make_files()
-            allocation = self.engine.allocate(Wanted(self.paths.root.name, self.paths.root, self.job, MODULE))
-            console.note(f"{self.engine.name} job {allocation.id}")
-            try:
-                state = self._follow(allocation)
-            except KeyboardInterrupt:
-                self._cancel(allocation)
-                raise Interrupted(f"{self.engine.name} job {allocation.id} was cancelled") from None
-            return self._code(allocation, state)
-        finally:
+            with self.paths.attended():
+                return self._run()
+        finally:  # with the lock closed: a file server keeps a file that is open
             shutil.rmtree(self.paths.root, ignore_errors=True)
+
+    def _run(self) -> int:
+        self._make_files()
+        allocation = self.engine.allocate(Wanted(self.paths.root.name, self.paths.root, self.job, MODULE))
+        console.note(f"{self.engine.name} job {allocation.id}")
+        try:
+            state = self._follow(allocation)
+        except KeyboardInterrupt:
+            self._cancel(allocation)
+            raise Interrupted(f"{self.engine.name} job {allocation.id} was cancelled") from None
+        return self._code(allocation, state)
 
     def _make_files(self) -> None:
         """A client of a file server remembers for some time that a file is not there, so all are from here on."""

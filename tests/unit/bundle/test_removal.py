@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,9 @@ import pytest
 
 from ddp_play.bundle.paths import RunPaths, home, write_json
 from ddp_play.bundle.removal import half_removed, record_of, remove, sweep, uncollected_text
-from ddp_play.bundle.removal_plan import BundleRecord, Rules
+from ddp_play.bundle.removal_plan import DAY_S, BundleRecord, Rules
 from ddp_play.bundle.run_lookup import all_runs, load
+from ddp_play.bundle.verb_paths import VERBS, VerbPaths
 from ddp_play.errors import Busy, CheckFailed
 from tests.unit.cli.run_directories import make_run
 from tests.waiting import wait_until
@@ -255,3 +257,29 @@ def test_a_link_with_a_hidden_name_is_not_swept(tmp_path: Path) -> None:
     assert half_removed() == []
     assert sweep() == []
     assert (tmp_path / "data").is_dir()
+
+
+def make_verb(name: str, *, age_s: float) -> VerbPaths:
+    """The directory of a verb in an allocation, whose last change is this old."""
+    paths = VerbPaths(home() / VERBS / name)
+    write_json(paths.order, {})
+    paths.lock.touch()
+    changed = time.time() - age_s
+    for path in (*paths.root.iterdir(), paths.root):
+        os.utime(path, (changed, changed))
+    return paths
+
+
+def test_what_a_killed_check_on_an_allocation_left_goes_after_a_day() -> None:
+    for name, age_s in (("check-old", 2 * DAY_S), ("bench-attended", 2 * DAY_S), ("check-new", 0.9 * DAY_S)):
+        make_verb(name, age_s=age_s)
+    still_written = make_verb("check-written", age_s=2 * DAY_S)
+    still_written.out.write_text("its job goes on\n")
+    changed = time.time() - 2 * DAY_S
+    os.utime(still_written.root, (changed, changed))
+    with VerbPaths(home() / VERBS / "bench-attended").attended():
+        assert [path.name for path in half_removed()] == ["check-old"]
+        assert sweep() == []
+    stay = ["bench-attended", "check-new", "check-written"]
+    assert sorted(path.name for path in (home() / VERBS).iterdir()) == stay
+    assert [path.name for path in half_removed()] == ["bench-attended"]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def test_each_file_has_a_place_of_its_own(tmp_path: Path) -> None:
     paths = VerbPaths(tmp_path)
-    files = {paths.order, paths.hosts, paths.out, paths.err, paths.end, paths.output}
-    assert len(files) == 6
+    files = {paths.order, paths.hosts, paths.out, paths.err, paths.end, paths.output, paths.lock}
+    assert len(files) == 7
     assert all(path.is_relative_to(tmp_path) for path in files)
     assert paths.output == tmp_path / "engine" / OUTPUT, "the engine writes it there"

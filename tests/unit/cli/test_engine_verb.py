@@ -92,7 +92,8 @@ def test_the_files_of_the_verb_are_there_before_its_job_is(watched: Watched, mon
     monkeypatch.setattr(watched.engine, "allocate", allocate)
     with pytest.raises(UsageError):
         watched.run()
-    assert found == sorted(path.name for path in (watched.paths.out, watched.paths.err, watched.paths.end))
+    paths = watched.paths
+    assert found == sorted(path.name for path in (paths.out, paths.err, paths.end, paths.lock))
 
 
 def test_a_character_may_come_in_two_pieces(watched: Watched, capsysbinary: Any) -> None:

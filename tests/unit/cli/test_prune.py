@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from typing import TYPE_CHECKING, Any
 
 from typer.testing import CliRunner, Result
 
 from ddp_play.bundle import run_lookup
-from ddp_play.bundle.paths import read_json, runs_dir
+from ddp_play.bundle.paths import home, read_json, runs_dir
 from ddp_play.bundle.run_lookup import all_runs
+from ddp_play.bundle.verb_paths import VERBS
 from ddp_play.cli.main import app
 from tests.unit.cli.run_directories import make_run
 
@@ -95,3 +97,13 @@ def test_a_duration_that_is_none_and_a_contradiction() -> None:
     assert prune("--older-than", "soon", "--yes").exit_code == 64
     assert prune("--yes", "--dry-run", "--keep", "0").exit_code == 64
     assert left() == before
+
+
+def test_directories_of_killed_verbs_on_an_allocation_go_too() -> None:
+    left_one = home() / VERBS / "check-calm-otter-1"
+    left_one.mkdir(parents=True)
+    os.utime(left_one, (1.0, 1.0))
+    assert "and 1 directory of commands that were killed" in prune("--dry-run").stdout
+    assert left_one.is_dir()
+    assert prune("--yes").exit_code == 0
+    assert not left_one.exists()
