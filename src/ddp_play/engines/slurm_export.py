@@ -60,6 +60,7 @@ for ((local = 0; local < RANKS_PER_NODE; local++)); do
 """
 NODE_END = """\
     code=$?
+    trap '' TERM INT USR1 USR2   # date would be ended by them, and the record would lack its time
     [ $code = 0 ] || echo "$(date +%s.%N) $RANK $code $SLURMD_NODENAME" > "$RESULTS/failed-$RANK"
     exit $code
   ) > "$RESULTS/rank-$RANK.log" 2>&1 < /dev/null &

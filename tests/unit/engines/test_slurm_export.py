@@ -83,11 +83,13 @@ def test_what_a_script_cannot_say_is_refused(values: dict[str, Any], reason: str
         exported(**values)
 
 
-def run_script(directory: Path, srun: str) -> subprocess.CompletedProcess[str]:
+def run_script(directory: Path, srun: str, *, before: str = ":", **values: Any) -> subprocess.CompletedProcess[str]:
     """An exported script in this working directory, outside Slurm, with a function in place of srun."""
     stand_ins = f"scontrol() {{ echo n1; }}; srun() {{ {srun}; }}; export SLURM_JOB_ID=5 SLURM_JOB_NODELIST=n1"
-    script = exported(workdir=str(directory), gpus="none")
-    return subprocess.run(["bash", "-c", f"{stand_ins}\n{script}"], capture_output=True, text=True, check=False)
+    script = exported(workdir=str(directory), gpus="none", **values)
+    return subprocess.run(
+        ["bash", "-c", f"{before}\n{stand_ins}\n{script}"], capture_output=True, text=True, check=False
+    )
 
 
 @pytest.mark.parametrize(
@@ -116,3 +118,21 @@ def test_a_directory_of_somebody_else_is_not_used(tmp_path: Path) -> None:
     done = run_script(tmp_path, "return 0")
     assert (done.returncode, "or is somebody else's" in done.stderr) == (69, True)
     assert not list((tmp_path / "elsewhere").iterdir())
+
+
+# Plays each step of the script as the one node.
+ON_ONE_NODE = 'while [ "${1#-}" != "$1" ]; do shift; done; SLURM_NODEID=0 SLURMD_NODENAME=n1 "$@"'
+
+
+def test_a_rank_that_fails_while_the_others_are_ended_is_recorded_whole(tmp_path: Path) -> None:
+    """The signal that ends the others must not end the program that tells the time: the record began with the rank."""
+    slow = tmp_path / "bin" / "date"  # of rank 1; the signal comes a second after the record of rank 0
+    slow.parent.mkdir()
+    slow.write_text('#!/bin/sh\n[ $RANK = 0 ] || sleep 2\nexec /bin/date "$@"\n')
+    slow.chmod(0o755)
+    command = ["sh", "-c", "exit $((3 + RANK))"]
+    path = f'export PATH="{slow.parent}:$PATH"'
+    done = run_script(tmp_path, ON_ONE_NODE, before=path, command=command, ranks_per_host=2)
+    records = sorted((tmp_path / "ddp-play-slurm-5").glob("failed-*"))
+    assert [record.read_text().split()[1:] for record in records] == [["0", "3", "n1"], ["1", "4", "n1"]]
+    assert (done.returncode, "rank 0 on n1 failed first: exit code 3" in done.stdout) == (3, True), done.stderr
