@@ -29,7 +29,7 @@ from tests.slurm.cluster import Cluster
 from tests.slurm.machine import lacking, lacking_control_groups
 from tests.waiting import wait_until
 
-LIMIT_S, QUIET_S = 150.0, 120.0
+LIMIT_S, QUIET_S = 300.0, 120.0
 MEMORY_MIB, JOB_MEMORY_MIB = 4000, 1500
 TAIL_LINES = 12
 IN_PRIVATE = "SLURM_FAILURES_IN_PRIVATE"

@@ -80,6 +80,7 @@ def exported(place: Place, wish: Wish) -> list[str]:
     words = ddp_play(place, wish)
     name = "exported.sh"
     export = [PROGRAM, "export", "train.yml", "--to", "slurm", "--output", name, *words[3:5]]
+    export += ["--slurm", f"time={wish.minutes}"]  # also of a hang, which the script does not notice
     environment = {**place.environment, "DDP_PLAY_HOME": str(place.directory / "state")}
     subprocess.run(export, cwd=place.directory, env=environment, check=True, capture_output=True)
     return ["sbatch", "--wait", f"--chdir={place.directory}", name]
