@@ -149,9 +149,10 @@ def sweep(scene: Scene, host: str) -> None:
     """attach collects from a host that was lost, and gc removes what else the run left there.
 
     A host that was cut off may hold on to its broken line for a moment. Through Slurm nothing reaches a node when the
-    job is over: attach says where the files are, and gc leaves them alone.
+    job is over: attach says where the files of a lost one are, and gc leaves them alone.
     """
-    over = scene.stage.name == "slurm"
+    is_lost = any(row["host"] == host for row in scene.document().get("uncollected", ()))
+    over = is_lost and scene.stage.name == "slurm"
 
     def swept() -> bool:
         scene.play("attach", scene.run)

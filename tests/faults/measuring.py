@@ -10,19 +10,24 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from tests.faults.measured import SLACK, Measured
-from tests.faults.stage import HOSTS, SHARED
+from tests.faults.stage import HOSTS
 
 if TYPE_CHECKING:
     from tests.faults.scene import Scene
 
-# Everything of a run that a host can hold, one line each: kind and name.
+# Everything of a run that a host can hold, one line each: kind and name. Another run of this machine may have its port.
 LOOK = r"""
 run={run}; dir={dir}
 command -v docker >/dev/null && docker ps -aq --filter label=ddp-play.run=$run 2>/dev/null | sed 's/^/container /'
 grep -lsz "^DDP_PLAY_RUN_ID=$run\$" /proc/[0-9]*/environ | sed 's/^/process /'
 pgrep -f "guard $dir/runs/$run[.]" | sed 's/^/guard /'
 ls -d $dir/runs/$run.* {shared} 2>/dev/null | sed 's/^/files /'
-awk -v p=$(printf ':%04X$' {port}) '$4 == "0A" && $2 ~ p {{ print "port", $2 }}' /proc/net/tcp /proc/net/tcp6
+listens='$4 == "0A" && $2 ~ p {{ print $10 }}'
+for socket in $(awk -v p=$(printf ':%04X$' {port}) "$listens" /proc/net/tcp /proc/net/tcp6); do
+  owner=$(find /proc/[0-9]*/fd -lname "socket:\[$socket\]" 2>/dev/null | head -n 1 | cut -d / -f 3)
+  whose=$(tr '\0' '\n' 2>/dev/null </proc/${{owner:-x}}/environ | sed -n 's/^DDP_PLAY_RUN_ID=//p')
+  test -n "$whose" -a "$whose" != $run || echo port $socket
+done
 {also}
 true
 """
@@ -84,7 +89,7 @@ def look(scene: Scene, host: str, port: int = 0) -> tuple[str, ...]:
         run=scene.run,
         dir=shlex.quote(scene.host_dir(host)),
         port=port or 1,
-        shared=" ".join(shared).format(run=scene.run, shared=SHARED),
+        shared=" ".join(shared).format(run=scene.run, shared=scene.stage.shared),
         also=scene.stage.also_left if is_first and not scene.down else "",
     )
     found = {line.split()[0] for line in scene.stage.on(host, script).splitlines()}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.faults import acts, controller_acts, hosts
 from tests.faults.scene import Scene
-from tests.faults.stage import HOSTS, SHARED, Here
+from tests.faults.stage import HOSTS, Here
 from tests.waiting import wait_until
 
 
@@ -65,7 +65,7 @@ def _waits_for(scene: Scene, host: str) -> bool:
 def checkpoint_is_kept_and_named(scene: Scene) -> None:
     """Ranks on h2 may still write, so the shared directory stays; what was written is in the bundle too."""
     document = scene.document()
-    size = scene.stage.on("h1", f"stat -c %s {_shared(scene)}/.ddp-play/{scene.run}.*/src/newest.pt")
+    size = scene.stage.on("h1", f"stat -c %s {scene.stage.shared}/.ddp-play/{scene.run}.*/src/newest.pt")
     assert int(size) > 1000
     assert "ranks may still write there from h2" in json.dumps(document["left_behind"]), document["left_behind"]
     assert [path.name for path in (scene.bundle / "artifacts").rglob("newest.pt")], document["missing"]
@@ -76,7 +76,7 @@ def checkpoint_is_kept_and_named(scene: Scene) -> None:
 
 def refuse_the_restart(scene: Scene) -> None:
     """A rank is killed once there is a checkpoint; then the next attempt finds its rendezvous file in use."""
-    where = f"{_shared(scene)}/.ddp-play/{scene.run}.{scene.token}"
+    where = f"{scene.stage.shared}/.ddp-play/{scene.run}.{scene.token}"
     wait_until(lambda: scene.stage.on("h1", f"find {where}/src -name newest.pt"), timeout_s=60, what="a checkpoint")
     scene.stage.on("h1", f"touch {where}/rendezvous-2 {where}/rendezvous-3")
     acts.kill_rank(scene)
@@ -86,11 +86,7 @@ def checkpoint_is_collected(scene: Scene) -> None:
     """The checkpoint is in the bundle, and nothing is left on the hosts."""
     assert [path.name for path in (scene.bundle / "artifacts").rglob("*.pt")] == ["newest.pt"]
     assert scene.document()["left_behind"] == {}
-    assert scene.stage.on("h1", f"ls -d {_shared(scene)}/.ddp-play/{scene.run}.* 2>/dev/null; true") == ""
-
-
-def _shared(scene: Scene) -> str:
-    return f"{scene.root}/shared" if scene.stage.name != "lab" else SHARED
+    assert scene.stage.on("h1", f"ls -d {scene.stage.shared}/.ddp-play/{scene.run}.* 2>/dev/null; true") == ""
 
 
 def share_a_directory(scene: Scene) -> None:

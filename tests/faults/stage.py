@@ -28,6 +28,7 @@ class Stage(Protocol):
     home: Path
     inventory: Path
     run_options: tuple[str, ...]  # of `ddp-play run`, besides those of the row
+    shared: str  # the directory that all hosts share, where a row has one
     also_left: str  # further lines of a script that lists what is left of the run $run; all hosts share it
 
     def environment(self) -> dict[str, str]:
@@ -56,7 +57,7 @@ class Here:
     extra: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.home = self.root / "home"
+        self.home, self.shared = self.root / "home", str(self.root / "shared")
         self.home.mkdir(exist_ok=True)
         self.inventory = self.root / "hosts.json"
         self.run_options: tuple[str, ...] = ("-i", str(self.inventory))
@@ -110,7 +111,7 @@ class OnLab:
     extra: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.home = self.lab.home
+        self.home, self.shared = self.lab.home, SHARED
         self.inventory = self.lab.inventory
         self.run_options: tuple[str, ...] = ("-i", str(self.inventory))
         self.also_left = ""
