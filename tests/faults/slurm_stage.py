@@ -43,7 +43,7 @@ class OnSlurm(Here):
     def __post_init__(self) -> None:
         self.nodes = self.root / "nodes.json"
         for name in HOSTS:
-            Path(self.host_dir(name)).mkdir(parents=True)
+            Path(self.host_dir(name)).mkdir(parents=True, mode=0o700)  # as the program makes one
             # a scope of its own for the slots of each node: all are names of this machine
             script = f'#!/bin/sh\nDDP_PLAY_HOST_DIR={self.host_dir(name)} exec {sys.executable} "$@"\n'
             Path(self.interpreter(name)).write_text(script)

@@ -17,7 +17,7 @@ import pytest
 from tests.faults.played import ALL, play_row, row_directory
 from tests.faults.rows import Row
 from tests.faults.slurm_stage import OnSlurm
-from tests.faults.slurm_table import NOT_ON_SLURM, SLURM_ROWS
+from tests.faults.slurm_table import NOT_ON_SLURM, REMAINS, SLURM_ROWS
 from tests.faults.stage import HOSTS
 from tests.faults.table import ROWS
 from tests.slurm.cluster import Cluster
@@ -65,3 +65,4 @@ def test_every_row_plays_or_is_named_with_the_reason() -> None:
     """A row that was renamed or removed leaves no reason behind."""
     assert {*QUICK} <= {row.name for row in SLURM_ROWS}
     assert {*NOT_ON_SLURM} <= {row.name for row in ROWS}
+    assert {*REMAINS} <= {row.name for row in SLURM_ROWS}

@@ -156,7 +156,8 @@ class HostRun:
 
     def attend(self) -> IO[Any]:
         """Mark that a channel uses this directory, as long as the returned file is open. Raises OSError."""
-        self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for directory in (self.root.parent.parent, self.root.parent, self.root):
+            directory.mkdir(parents=True, exist_ok=True, mode=0o700)  # of its parents, the umask decides
         path = str(self.channel_lock)
         try:
             handle = open(path, "a+")  # noqa: SIM115 - held open on purpose; NFSv4 shares a lock only with readers

@@ -7,6 +7,7 @@ import errno
 import fcntl
 import os
 import pwd
+import stat
 import subprocess
 import sys
 import threading
@@ -246,3 +247,17 @@ def test_a_place_that_cannot_be_attended_is_not_kept_open(tmp_path: Path, monkey
     with pytest.raises(OSError, match="No locks available"):
         HostRun(tmp_path).attend()
     assert [handle.closed for handle in asked] == [True]
+
+
+def test_no_other_user_can_list_the_runs_in_a_state_directory_that_all_can_enter(tmp_path: Path) -> None:
+    """Such as one that an administrator made for `ddp_state_dir`; the names of runs hold their tokens."""
+    tmp_path.chmod(0o755)
+    place = HostRun(tmp_path / "runs" / "calm-otter-1.0123456789abcdef" / "1.h1")
+    before = os.umask(0o022)
+    try:
+        with place.attend():
+            pass
+    finally:
+        os.umask(before)
+    modes = [stat.S_IMODE(path.stat().st_mode) for path in (place.root, *list(place.root.parents)[:3])]
+    assert modes == [0o700, 0o700, 0o700, 0o755]
