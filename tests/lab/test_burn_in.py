@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .conftest import Lab
 
 HOSTS = ["h1", "h2"]
-WITHIN_S = 240  # a round takes most of a minute on a machine with a load of ten for each processor
+WITHIN_S = 360  # a round takes most of a minute on a machine with a load of ten for each processor
 pytestmark = pytest.mark.usefixtures("clean_hosts")
 
 
@@ -66,7 +66,7 @@ def test_an_interruption_keeps_what_was_found_and_until_then_no_run_starts(torch
             process.wait()
     wait_until(lambda: torch_on_hosts.on("h1", "docker ps -aq --filter label=ddp-play.run") == "", timeout_s=60)
     assert code == 69, answered.read_text() + said.read_text()
-    assert refused.returncode == 69, refused.stderr
+    assert refused.returncode == 75, refused.stderr
     assert "held by ddp-play check of ops" in refused.stderr
     assert torch_on_hosts.play("run", path, "-i", str(torch_on_hosts.inventory)).returncode == 0
     document = json.loads(answered.read_text())

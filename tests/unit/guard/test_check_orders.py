@@ -102,13 +102,14 @@ def test_a_host_under_load_has_no_free_slot_and_says_who_has_one(tmp_path: Path)
     with Line(tmp_path) as line, Line(tmp_path) as other:
         with leases.hold("slot-1", scope) or pytest.fail("somebody has the slot") as held:
             held.answer()
-            users = body(line, "check_slots", names=names)["users"]
-            assert users == [f"process {os.getpid()} of {getpass.getuser()}"]
+            assert body(line, "check_slots", names=names) == {
+                "users": [f"process {os.getpid()} of {getpass.getuser()}"]
+            }
             assert leases.slots_problem(names, 2, scope) == "", "it holds all slots or none"
         for _ in range(2):
-            assert body(line, "check_slots", names=names)["users"] == [], "its own slots do not count"
+            assert body(line, "check_slots", names=names) == {"users": []}, "its own slots do not count"
         assert leases.slots_problem(names, 1, scope) == f"0 of 3 slots free and 1 needed; held by {ours}"
-        assert body(other, "check_slots", names=names)["users"] == [ours]
+        assert body(other, "check_slots", names=names) == {"users": [ours]}
         body(line, "check_end")
         assert leases.slots_problem(names, 1, scope), "the load comes after it"
         line.hang_up()
@@ -121,15 +122,15 @@ def test_a_run_that_lives_uses_a_host_whatever_its_slots_are_called(tmp_path: Pa
     with Line(tmp_path) as line, subprocess.Popen(argv, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        users = body(line, "check_slots", names=["slot-0"])["users"]
+        answer = body(line, "check_slots", names=["slot-0"])
         process.kill()
-    assert users == [f"run night of {getpass.getuser()}"]
+    assert answer == {"users": [f"run night of {getpass.getuser()}"]}
 
 
-def body(line: Line, kind: str, **fields: Any) -> dict[str, dict[str, Any]]:
+def body(line: Line, kind: str, **fields: Any) -> dict[str, Any]:
     """The JSON object that an order is answered with."""
     line.order(kind, **fields)
     header, payload = line.frame()
     assert header["t"] == kind
-    found: dict[str, dict[str, Any]] = json.loads(payload)
+    found: dict[str, Any] = json.loads(payload)
     return found
