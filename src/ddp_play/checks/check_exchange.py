@@ -196,12 +196,9 @@ def exchange(
         if scope.has_matrix and talk.has_time(MATRIX_LEAST_S):
             known = {} if scope.record or scope.terms.network else records(fleet_from_json(found))
             found["matrix"] = _matrix(talk, network, MatrixSettings(records=known, budget=scope.budget))
-        load_hosts = hosts_for_load(talk, facts, answers.get("readings", {}), containers) if scope.has_matrix else None
-        if load_hosts is not None:
-            answers["readings"] = load_hosts.readings
-        if load_hosts is not None and load_hosts.pythons:
+        if scope.has_matrix and (pythons := _for_load(talk, facts, answers, containers)):
             load = load_of(
-                talk, load_hosts.pythons, network, scope.terms.port_range, matrix=found["matrix"], containers=containers
+                talk, pythons, network, scope.terms.port_range, matrix=found["matrix"], containers=containers
             )
             found["torch"] = load.measure()
             if scope.level == BURN_IN:
@@ -218,6 +215,18 @@ def exchange(
     finally:
         talk.close()
     return _document(found, rows, answers, lost)
+
+
+def _for_load(
+    talk: Exchange,
+    facts: Mapping[str, HostFacts],
+    answers: dict[str, dict[str, Any]],
+    containers: JobContainers | None,
+) -> dict[str, str]:
+    """The Python of each host that gets load. Who uses one of the others by now comes among its readings."""
+    free = hosts_for_load(talk, facts, answers.get("readings", {}), containers)
+    answers["readings"] = free.readings
+    return free.pythons
 
 
 def _for_a_ticket(talk: Exchange, hosts: Collection[str], answers: Collection[str]) -> dict[str, dict[str, Any]]:
