@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from ddp_play.checks.burn_in import BurnIn
 from ddp_play.checks.burn_in_progress import keep_round_of
 from ddp_play.checks.fleet import BURN_IN, fleet_from_json
-from ddp_play.checks.host_users import idle
 from ddp_play.checks.job_containers import JobContainers, containers_of
+from ddp_play.checks.load_hosts import hosts_for_load
 from ddp_play.checks.pair_exchange import MatrixSettings, measure_matrix
 from ddp_play.checks.pair_samples import PairEnd
 from ddp_play.checks.peer_addresses import PeerNetwork, among, network_between
@@ -196,7 +196,7 @@ def exchange(
         if scope.has_matrix and talk.has_time(MATRIX_LEAST_S):
             known = {} if scope.record or scope.terms.network else records(fleet_from_json(found))
             found["matrix"] = _matrix(talk, network, MatrixSettings(records=known, budget=scope.budget))
-        if scope.has_matrix and (pythons := _pythons(talk, idle(facts, answers.get("readings", {})), containers)):
+        if scope.has_matrix and (pythons := _for_load(talk, facts, answers, containers)):
             load = load_of(
                 talk, pythons, network, scope.terms.port_range, matrix=found["matrix"], containers=containers
             )
@@ -215,6 +215,18 @@ def exchange(
     finally:
         talk.close()
     return _document(found, rows, answers, lost)
+
+
+def _for_load(
+    talk: Exchange,
+    facts: Mapping[str, HostFacts],
+    answers: dict[str, dict[str, Any]],
+    containers: JobContainers | None,
+) -> dict[str, str]:
+    """The Python of each host that gets load. Who uses one of the others by now comes among its readings."""
+    free = hosts_for_load(talk, facts, answers.get("readings", {}), containers)
+    answers["readings"] = free.readings
+    return free.pythons
 
 
 def _for_a_ticket(talk: Exchange, hosts: Collection[str], answers: Collection[str]) -> dict[str, dict[str, Any]]:
@@ -256,17 +268,6 @@ def _matrix(talk: Exchange, network: PeerNetwork, settings: MatrixSettings) -> d
         host: PairEnd(host, address, interfaces[host]) for host, address in network.addresses if host not in talk.lost
     }
     return measure_matrix(talk, ends, settings).to_json() if len(ends) > 1 else None
-
-
-def _pythons(talk: Exchange, facts: Mapping[str, HostFacts], containers: JobContainers | None) -> dict[str, str]:
-    """The ranks' Python on each of these hosts that has torch there, or that of the job's containers."""
-    if containers is not None:
-        return {name: python for name, python in containers.pythons().items() if name in facts}
-    return {
-        name: host.rank_python
-        for name, host in facts.items()
-        if host.rank_torch and not host.rank_python_problem and name not in talk.lost
-    }
 
 
 def _converse(

@@ -15,6 +15,7 @@ WARN, FAIL = Status.WARN, Status.FAIL
 SAME_MEMORY, SAME_CLOCK = (1 - thresholds().relative(name).least_share for name in ("memory", "cpu clock limit"))
 # Rules of other operators: reference in docs/checks.md.
 STUCK_S, ZOMBIE_S = 60, 10
+WATCHED_S = 4  # how long the host looks at them (guard/machine_readings.py)
 SLOWEST = "the slowest rank decides the speed of all"
 SERIOUS = {"gpu": FAIL, "disk": FAIL, "machine": FAIL, "memory": WARN, "nfs": WARN, "network": WARN}
 KIND_TEXTS = {
@@ -138,7 +139,8 @@ def _processes(host: CheckedHost) -> Finding:
     return Finding(
         "", WARN, f"{what}: {', '.join(texts)}", "a disk or mount does not answer, or a program leaks processes",
         "look at what they wait for; end the parent of those that are not reaped",
-        limit=f"none for {STUCK_S if stuck else ZOMBIE_S} s", source="ddp-play", look="ps -eo pid,ppid,stat,wchan,args",
+        limit=f"none older than {STUCK_S if stuck else ZOMBIE_S} s for {WATCHED_S} s", source="ddp-play",
+        look="ps -eo pid,ppid,stat,wchan,args",
     )  # fmt: skip
 
 

@@ -63,11 +63,12 @@ def survey(
     again = course.run(disjoint_rounds(pairs_to_repeat(first, ends, samples))) if first else []
     named = {host for row in first if row.kind is not Kind.INFRASTRUCTURE for host in row.hosts}
     undecided = [row for row in first if row.kind is Kind.UNCLEAR and len(ends) > MOST_FOR_ALL]
-    second = judge(ends, best_of([*samples, *again]), known) if first and not undecided else first
-    verdicts = tuple(
-        row for row in second
-        if (not row.blames or set(row.hosts) <= named) and is_repeated(row, ends, again, known)
-    )  # fmt: skip
+
+    def stays(row: Verdict) -> bool:
+        return (not row.blames or set(row.hosts) <= named) and is_repeated(row, ends, again, known)
+
+    second = judge(ends, best_of([*samples, *again]), known, stays=stays) if first and not undecided else first
+    verdicts = tuple(row for row in second if stays(row))
     blamed = {host for row in verdicts if row.blames for host in row.hosts}
     rest = [host for host in ends if host not in blamed]
     full: list[Sample] = []

@@ -13,7 +13,7 @@ from ddp_play.checks.pair_samples import ordered
 from ddp_play.checks.pair_yardsticks import DIRECTION_SHARE, NO_NORM, is_starved, yardsticks
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ddp_play.checks.pair_samples import Pair, PairEnd, Sample
     from ddp_play.checks.pair_yardsticks import Yardstick
@@ -25,16 +25,23 @@ LEAST_SCATTERED, SCATTERED = 5, 0.1
 
 
 def judge(
-    ends: Mapping[str, PairEnd], samples: Sequence[Sample], records: Mapping[Pair, float] | None = None
+    ends: Mapping[str, PairEnd],
+    samples: Sequence[Sample],
+    records: Mapping[Pair, float] | None = None,
+    *,
+    stays: Callable[[Verdict], bool] = lambda _: True,
 ) -> tuple[Verdict, ...]:
-    """All verdicts on one pass. `records`: Mb/s by (source, target) of an earlier time."""
+    """All verdicts on one pass. `records`: Mb/s by (source, target) of an earlier time.
+
+    `stays`: whether a cause stays, so that the rate that falls with it is none of its own.
+    """
     found = [*_reach(ends, samples)]
     causes: list[Verdict] = []
     for yardstick in yardsticks(ends, records or {}, starved=is_starved(samples)):
         if yardstick.metric == "rate":  # it falls with each of the others, which are judged before
             samples = [row for row in samples if not any(cause.is_about(row) for cause in causes)]
         verdicts = _by(yardstick, ends, samples)
-        causes += [row for row in verdicts if row.blames and yardstick.metric != "rate"]
+        causes += [row for row in verdicts if row.blames and yardstick.metric != "rate" and stays(row)]
         found += verdicts
     return _breaker(merged(found), len(ends))
 

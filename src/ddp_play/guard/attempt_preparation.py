@@ -13,7 +13,6 @@ from . import (
     guard_start,
     host_drain,
     host_identity,
-    leases,
     leftovers,
     login_session,
     mpi_check,
@@ -41,7 +40,7 @@ def prepare(
         spec[host_identity.FIELD] = host_identity.identity()
         ends_at_logout = _check_logout()
         host_drain.check(spec)
-        leases.check_slots(spec.get("slots") or {})
+        slot_queue.check_slots(spec.get("slots") or {})
         if not (spec.get("queued") or spec.get("continues")):
             slot_queue.check_reservations(spec.get("slots") or {})
         gpu_memory.wait_until_free(spec)

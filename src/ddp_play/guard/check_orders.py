@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
@@ -42,6 +43,7 @@ class CheckOrders:
         self.send = send
         self.listener: Optional[peer_probe.Listener] = None
         self.held: List[leases.Lease] = []  # on its ports, so that no run that starts meanwhile takes one
+        self.slots: List[leases.Lease] = []  # while this host has load
         self.token: List[Any] = []  # path, word and name of the file that this host has in the shared directory
 
     def on_check_clock(self, _header: Header) -> None:
@@ -96,6 +98,24 @@ class CheckOrders:
             wanted["tokens"] = (lambda: storage_readings.see_tokens(path, word, others, SEEN_S), SEEN_S + DIRECTORY_S)
         self._answer("check_reach", read_within(wanted, header.get("within_s")))
 
+    def on_check_slots(self, header: Header) -> None:
+        """Hold all slots until the connection ends, so that no run starts under load.
+
+        Answers who uses this host. Then it has no load, and nothing is held.
+        """
+        self._free_slots()
+        scope = leases.slot_scope()
+        names = [leases.CHECK % os.getpid(), *(str(name) for name in header["names"])]
+        held = {name: lease.answer() for name in names if (lease := leases.hold(name, scope)) is not None}
+        self.slots = list(held.values())
+        # a run that started before this one held them all, also one whose slots have other names
+        living = read_all({"living_runs": (living_runs.living_runs, FILES_S)})["living_runs"].get("value", ())
+        taken = [name for name in names if name not in held]
+        users = {*living, *leases.holders(taken, scope)} or ({"another run"} if taken else set())
+        if users:
+            self._free_slots()
+        self._answer("check_slots", {"users": sorted(users)})
+
     def on_check_torch(self, header: Header) -> None:
         """Run a program in the ranks' Python. Its port belongs to no run meanwhile, or nothing begins."""
         words, limit_s = (str(header["python"]), str(header["source"]), dict(header["order"])), float(header["limit_s"])
@@ -118,6 +138,7 @@ class CheckOrders:
     def hang_up(self) -> None:
         """Give back what the controller did not order back before its connection ended."""
         self.close()
+        self._free_slots()
         if self.token:
             read_all({"token": (lambda: storage_readings.remove_token(*self.token), DIRECTORY_S)})
 
@@ -129,6 +150,11 @@ class CheckOrders:
         for lease in self.held:
             lease.close()
         self.held = []
+
+    def _free_slots(self) -> None:
+        for lease in self.slots:
+            lease.close()
+        self.slots = []
 
     def _answer(self, kind: str, value: object) -> None:
         self.send(kind, json.dumps(value).encode())

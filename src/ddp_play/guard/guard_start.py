@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List
 
-from . import allocation_step, guard_link, host_drain, leases, login_session, programs
+from . import allocation_step, guard_link, host_drain, leases, login_session, programs, slot_queue
 from .refusal import Refused
 from .run_directory import HostRun, read_json
 from .state_directory import OF_HOST
@@ -60,7 +60,7 @@ def _not_started(spec: Dict[str, Any], reason: str) -> Refused:
     if reason != leases.SLOTS_TAKEN:
         return Refused(reason, kind="busy")
     host_drain.check(spec)
-    leases.check_slots(spec.get("slots") or {})
+    slot_queue.check_slots(spec.get("slots") or {})
     return Refused(reason, kind="slots")
 
 

@@ -19,13 +19,15 @@ from typing import Any, Dict, List, Optional, Set, Union
 from . import file_leases, port_holders
 from .guard_files import Claim, read_specs
 from .peer_credentials import Peer, peer_of
-from .refusal import Refused
 from .run_directory import user_name
 from .running_guards import guards
 from .state_directory import OF_HOST
 
 # First part of every name. Abstract names are per network namespace, as ports are.
 SCOPE = "ddp-play"
+
+# Name that a check has while it holds slots, with its pid: who holds them is told by it.
+CHECK = "check-%d"
 
 # Reason in the state of a guard that did not get its slots.
 SLOTS_TAKEN = "slots taken"
@@ -131,11 +133,11 @@ def hold_slots(names: List[str], need: int, scope: str) -> List[Lease]:
 
 def slots_problem(names: List[str], need: int, scope: str) -> str:
     """Why `need` slots are not free, with the holders; empty if they are. Takes no lease."""
-    holders = _holders(names, scope)
-    free = len(names) - len(holders)
+    found = holders(names, scope)
+    free = len(names) - len(found)
     if free >= need:
         return ""
-    return "%d of %d slots free and %d needed; held by %s" % (free, len(names), need, _listed(holders))
+    return "%d of %d slots free and %d needed; held by %s" % (free, len(names), need, _listed(found))
 
 
 def _listed(holders: List[str]) -> str:
@@ -146,13 +148,16 @@ def _listed(holders: List[str]) -> str:
 
 def holder(name: str, scope: str = "") -> str:
     """Holder of a lease according to the kernel: `run calm-otter-1 of kim`; empty if it is free."""
-    return next(iter(_holders([name], scope)), "")
+    return next(iter(holders([name], scope)), "")
 
 
-def _holders(names: List[str], scope: str = "") -> List[str]:
+def holders(names: List[str], scope: str = "") -> List[str]:
     """Holder of each of these leases that is held."""
     found = [_held_by(name, scope) for name in names]
     known = described({who for who in found if isinstance(who, Peer)})
+    for who in known:
+        if listener(CHECK % who.pid, scope) == who:
+            known[who] = "ddp-play check of %s" % user_name(who.uid)
     return [known[who] if isinstance(who, Peer) else who for who in found if who]
 
 
@@ -274,8 +279,8 @@ def lease_port(first: int, last: int, avoid: List[int]) -> Optional["PortLease"]
 
 def ports_problem(first: int, last: int) -> str:
     """Message that no port of the range is free, with the holders of the leases."""
-    holders = _holders(["port-%d" % port for port in range(first, last + 1)])
-    leased = "; %d leased by %s" % (len(holders), _listed(holders)) if holders else ""
+    found = holders(["port-%d" % port for port in range(first, last + 1)])
+    leased = "; %d leased by %s" % (len(found), _listed(found)) if found else ""
     used = port_holders.described(range(first, last + 1))
     return "no free port between %d and %d%s%s" % (first, last, leased, "; in use: %s" % used if used else "")
 
@@ -286,14 +291,3 @@ class PortLease:
     def __init__(self, port: int, handle: Lease) -> None:
         self.port = port
         self.handle = handle
-
-
-def check_slots(wanted: Dict[str, Any]) -> None:
-    """Raise Refused with the holders if the run's slots are not free. Takes no lease: the guard does."""
-    why = slots_problem(wanted.get("names", []), wanted.get("need", 0), slot_scope())
-    if why:
-        raise Refused(
-            why,
-            kind="slots",
-            hint="the same command with --wait waits for them; ddp-play ps -i INVENTORY lists who runs there",
-        )

@@ -15,7 +15,8 @@ from typing import Any, Dict, List, Tuple
 from .bounded_reading import NotReadableHere
 from .processes import TICKS_PER_S
 
-LOOK_AGAIN_S = 1.0
+# Looks at processes that seem to hang, and their age: a younger one cannot have hung for long.
+LOOK_AGAIN_S, MORE_LOOKS, LEAST_AGE_S = 1.0, 4, 10.0
 
 
 def text(path: str) -> str:
@@ -132,13 +133,23 @@ def settings(root: str = "") -> Dict[str, str]:
 
 
 def processes(root: str = "", pause_s: float = LOOK_AGAIN_S) -> List[Dict[str, Any]]:
-    """Processes that hang in the kernel (D) or were not reaped (Z), seen twice without a step of the CPU between."""
-    first = _stuck(root)
-    if first:
+    """Processes that hang in the kernel (D) or were not reaped (Z), in all looks, without a step of the CPU between.
+
+    Only where one is found the first time, and is old enough to count, there are more looks. A busy host needs seconds
+    to reap one that has just ended: `sshd` waits for the end of its session first.
+    """
+    stayed = {key: row for key, row in _stuck(root).items() if _age_s(root, key) >= LEAST_AGE_S}
+    for _ in range(MORE_LOOKS):
+        if not stayed:
+            break
         time.sleep(pause_s)
-    again = _stuck(root) if first else {}
-    stayed = [(key, row) for key, row in sorted(first.items()) if again.get(key) == row]
-    return [{**row, "age_s": int(_uptime_s(root) - key[1] / TICKS_PER_S)} for key, row in stayed]
+        again = _stuck(root)
+        stayed = {key: row for key, row in stayed.items() if again.get(key) == row}
+    return [{**row, "age_s": int(_age_s(root, key))} for key, row in sorted(stayed.items())]
+
+
+def _age_s(root: str, key: Tuple[int, int]) -> float:
+    return _uptime_s(root) - key[1] / TICKS_PER_S
 
 
 def _uptime_s(root: str) -> float:

@@ -98,6 +98,17 @@ def ticket_of(fields: Dict[str, Any], key: str) -> Optional[Ticket]:
     )
 
 
+def check_slots(wanted: Dict[str, Any]) -> None:
+    """Raise Refused with the holders if the run's slots are not free. Takes no lease: the guard does."""
+    why = leases.slots_problem(wanted.get("names", []), wanted.get("need", 0), leases.slot_scope())
+    if why:
+        raise Refused(
+            why,
+            kind="slots",
+            hint="the same command with --wait waits for them; ddp-play ps -i INVENTORY lists who runs there",
+        )
+
+
 def check_reservations(wanted: Dict[str, Any]) -> None:
     """Raise Refused if the slots of a run without a ticket are free, but reserved for runs that wait for them."""
     names, need = tuple(wanted.get("names", ())), int(wanted.get("need", 0))

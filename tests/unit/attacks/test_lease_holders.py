@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ddp_play.guard import guard_files, leases
+from ddp_play.guard import guard_files, leases, slot_queue
 from ddp_play.guard.refusal import Refused
 from ddp_play.guard.run_directory import user_name
 from tests.unit.guard.free_ports import free_range
@@ -92,13 +92,13 @@ def test_a_question_takes_no_slot(scope: str, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_run_whose_slots_are_taken_is_refused_with_the_holder(monkeypatch: pytest.MonkeyPatch) -> None:
-    leases.check_slots({})
+    slot_queue.check_slots({})
     wanted = {"names": ["slot-0"], "need": 1}
-    leases.check_slots(wanted)
+    slot_queue.check_slots(wanted)
     held = leases.hold("slot-0", leases.slot_scope())
     assert held is not None
     with held.answer(), pytest.raises(Refused, match="0 of 1 slots free and 1 needed; held by process") as caught:
-        leases.check_slots(wanted)
+        slot_queue.check_slots(wanted)
     assert (caught.value.kind, "the same command with --wait" in caught.value.hint) == ("slots", True)
 
 

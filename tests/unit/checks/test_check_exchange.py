@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import hashlib
 import os
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from ddp_play.checks.time_budget import TimeBudget
 from ddp_play.checks.torch_load import TorchLoad
 from ddp_play.engines.route import Route
 from ddp_play.errors import Interrupted
+from ddp_play.guard import leases
 from ddp_play.planning.remedy_text import Asked
 from ddp_play.run.discovery import Discovery, Query
 from ddp_play.run.host_channel import ProcessChannel
@@ -155,6 +157,21 @@ def test_a_host_that_somebody_uses_has_no_load(
         living = document["hosts"]["h1"]["readings"]["living_runs"]["value"]
         assert living == ([f"run night of {getpass.getuser()}"] if is_used else [])
     assert asked == [["h1"]], "only where nobody was"
+
+
+def test_a_host_that_somebody_takes_after_the_readings_has_no_load_and_says_who(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TorchLoad, "measure", lambda _load: pytest.fail("it has load"))
+    discovery = discovered(tmp_path, monkeypatch)
+    discovery.rows["h1"]["facts"]["rank_python"] = {"path": sys.executable, "problem": "", "torch": "2.13.0"}
+    lease = leases.hold("slot-0", f"ddp-play/{hashlib.sha256(bytes(tmp_path)).hexdigest()[:16]}")
+    assert lease is not None
+    with lease.answer():
+        document = exchange(discovery.rows, discovery.take(), CheckScope("full"), records=lambda _fleet: {})
+    somebody = [f"process {os.getpid()} of {getpass.getuser()}"]
+    assert document["hosts"]["h1"]["readings"]["living_runs"]["value"] == somebody
+    assert document["torch"] is None
 
 
 def test_what_has_no_time_left_is_not_run_with_that_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 
 import pytest
 
@@ -62,6 +63,26 @@ def test_a_disturbance_is_not_there_when_it_is_measured_again() -> None:
     assert [row.kind for row in done.not_repeated] == [Kind.DIRECTION]
     pair = rounds[0][0]
     assert sum(pair in row for row in rounds[3:5]) == 2, "a direction is measured twice more"
+
+
+def test_a_slow_sender_is_named_also_where_its_retransmits_are_not_seen_again() -> None:
+    """Packets out of order: TCP repeats what comes late, or waits for it, from one second to the next."""
+    for seed in range(60):
+        chance = random.Random(seed)
+
+        def measure(pairs: tuple[tuple[str, str], ...], chance: random.Random = chance) -> list[Sample]:
+            ways = [way for one, other in pairs for way in ((one, other), (other, one))]
+            return [
+                Sample(
+                    source, target, chance.uniform(25, 110), segments=6000, retransmits=chance.choice((0, 1, 12, 30))
+                )
+                if source == "h002"
+                else Sample(source, target, chance.uniform(182, 190), segments=16000)
+                for source, target in ways
+            ]
+
+        blamed = {host for row in survey(Fleet(4, 1).ends(), measure, seed=seed).verdicts for host in row.hosts}
+        assert "h002" in blamed, seed
 
 
 def test_a_host_that_dies_is_not_taken_back_and_blames_nobody() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import getpass
+import hashlib
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,7 @@ from ddp_play.checks.check_exchange import READ_S
 from ddp_play.guard import gpus, leases
 from ddp_play.guard.check_orders import readings
 from tests.unit.guard.host_program import Line
+from tests.waiting import wait_until
 
 HERE = "127.0.0.1"
 WORD = "ab" * 16
@@ -92,10 +96,41 @@ def test_a_port_of_a_run_costs_the_program_and_not_the_host(tmp_path: Path) -> N
         assert body(line, "check_torch", **order)["program"]["value"]["parts"] == [{}]
 
 
-def body(line: Line, kind: str, **fields: Any) -> dict[str, dict[str, Any]]:
+def test_a_host_under_load_has_no_free_slot_and_says_who_has_one(tmp_path: Path) -> None:
+    scope = f"ddp-play/{hashlib.sha256(bytes(tmp_path)).hexdigest()[:16]}"
+    names, ours = ["gpu-GPU-1", "slot-0", "slot-1"], f"ddp-play check of {getpass.getuser()}"
+    with Line(tmp_path) as line, Line(tmp_path) as other:
+        with leases.hold("slot-1", scope) or pytest.fail("somebody has the slot") as held:
+            held.answer()
+            assert body(line, "check_slots", names=names) == {
+                "users": [f"process {os.getpid()} of {getpass.getuser()}"]
+            }
+            assert leases.slots_problem(names, 2, scope) == "", "it holds all slots or none"
+        for _ in range(2):
+            assert body(line, "check_slots", names=names) == {"users": []}, "its own slots do not count"
+        assert leases.slots_problem(names, 1, scope) == f"0 of 3 slots free and 1 needed; held by {ours}"
+        assert body(other, "check_slots", names=names) == {"users": [ours]}
+        body(line, "check_end")
+        assert leases.slots_problem(names, 1, scope), "the load comes after it"
+        line.hang_up()
+        wait_until(lambda: leases.slots_problem(names, 3, scope) == "", timeout_s=10)
+
+
+def test_a_run_that_lives_uses_a_host_whatever_its_slots_are_called(tmp_path: Path) -> None:
+    used = tmp_path / "runs" / "night.0123456789abcdef" / "1.h1"
+    argv = [sys.executable, "-c", "import time; print(flush=True); time.sleep(60)", "x.pyc", "guard", str(used)]
+    with Line(tmp_path) as line, subprocess.Popen(argv, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        answer = body(line, "check_slots", names=["slot-0"])
+        process.kill()
+    assert answer == {"users": [f"run night of {getpass.getuser()}"]}
+
+
+def body(line: Line, kind: str, **fields: Any) -> dict[str, Any]:
     """The JSON object that an order is answered with."""
     line.order(kind, **fields)
     header, payload = line.frame()
     assert header["t"] == kind
-    found: dict[str, dict[str, Any]] = json.loads(payload)
+    found: dict[str, Any] = json.loads(payload)
     return found

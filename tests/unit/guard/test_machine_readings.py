@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ddp_play.checks.machine_checks import WATCHED_S
 from ddp_play.guard import machine_readings as module
 from ddp_play.guard.bounded_reading import NotReadableHere
 
@@ -100,6 +101,32 @@ def test_a_process_that_moves_or_is_another_one_does_not_count(
     write(tmp_path, "proc/7/status", "voluntary_ctxt_switches:\t3\n")
     monkeypatch.setattr(time, "sleep", lambda _s: write(tmp_path, f"proc/{path}", content))
     assert len(module.processes(root)) == found
+
+
+@pytest.mark.parametrize(("num_looks", "found"), [(2, 0), (4, 0), (9, 1)])
+def test_a_process_that_a_busy_host_reaps_a_little_later_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num_looks: int, found: int
+) -> None:
+    """`sshd` of a session that ended while 30 processes waited for two processors was not reaped for two seconds."""
+    root = write(tmp_path, "proc/uptime", "1000.0 1.0\n")
+    write(tmp_path, "proc/7/stat", "7 (sshd) Z 6 " + "0 " * 17 + "50000 0")
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == num_looks:
+            (tmp_path / "proc/7/stat").unlink()
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    assert len(module.processes(root)) == found
+    assert sum(slept) <= WATCHED_S
+
+
+def test_a_young_process_is_not_looked_at_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = write(tmp_path, "proc/uptime", "505.0 1.0\n")
+    write(tmp_path, "proc/7/stat", "7 (sshd) Z 6 " + "0 " * 17 + "50000 0")
+    monkeypatch.setattr(time, "sleep", lambda _s: pytest.fail("it costs no time"))
+    assert module.processes(root) == []
 
 
 def test_software_names_what_is_there(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ DISKS = (
            f"mount -o remount,bind,ro {STATE}"), inside("h3", f"umount {STATE}"), "state directory", ("h3",),
            says="Read-only"),
     Defect(31, "server of the shared directory is silent", *program_of("h2", "silent_mount.py", SHARED),
-           "host reached", ("h2",), says=f"still at the shared directory {SHARED}", options=("--within", "20s")),
+           "host reached", ("h2",), says=f"still at the shared directory {SHARED}", options=("--within", "40s")),
     Defect(33, "shared directory is read-only", inside("h2", f"mount --bind {SHARED} {SHARED} && mount -o "
            f"remount,bind,ro {SHARED}"), inside("h2", f"umount {SHARED}"), "shared directory", ("h2",),
            says="Read-only"),

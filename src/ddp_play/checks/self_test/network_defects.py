@@ -24,7 +24,6 @@ HEAL = "tc qdisc del dev eth0 root 2>/dev/null; iptables -F; ip link set eth0 mt
 SENDS_SLOWLY = f"tc class change dev eth0 parent 1: classid 1:1 htb rate {SLOW_RATE} burst 64kb quantum 60000"
 # a lab's network passes packets of up to 64 KiB, of which few are enough for a second
 SMALL_PACKETS = "ip link set eth0 gso_max_segs 1"
-FLAP = "while sleep 1; do ip link set eth0 down; ip link set eth0 up; ip route replace default via {net}.1; done"
 CHECK = "network"
 LARGE = "-p tcp -m length --length 1000:65535 -m statistic --mode random --probability"
 
@@ -91,7 +90,8 @@ PACKETS = (
            around=program_of("h4", "packet_queue.py", "delay 20")),
     defect(7, "packets out of order", (("h3", SMALL_PACKETS), ("h3", queued(
            ("{a1}", "{a2}", "{a4}"), f"{LARGE} 0.05"))),
-           at_fault("h3", says="retransmits"), around=program_of("h3", "packet_queue.py", "reorder 5")),
+           # TCP repeats what comes late, or waits for it and is slower: that depends on how late the program is
+           at_fault("h3", says="(sends)"), around=program_of("h3", "packet_queue.py", "reorder 5")),
 )  # fmt: skip
 BLOCKED = (
     defect(10, "one path blocked", (("h2", "iptables -A INPUT -s {a3} -p tcp -j DROP"),),
@@ -109,7 +109,7 @@ OTHERS = (
            (("h2", SENDS_SLOWLY), ("h4", SMALL_PACKETS), *((host, drop_from("{a4}", 2)) for host in HOSTS[:3])),
            at_fault("h2", says="rate"), at_fault("h4", says="retransmits")),
     defect(43, "all hosts are slow", ((host, SENDS_SLOWLY) for host in HOSTS)),
-    defect(44, "link goes down and up", (("h3", f"systemd-run -q --collect --unit defect sh -c \"{FLAP}\""),),
-           at_fault("h3", says="carrier changes"), around=("true", inside("h3", "systemctl stop defect"))),
+    defect(44, "link goes down and up", (), at_fault("h3", says="carrier changes"),
+           around=program_of("h3", "flapping_link.py", "{net}.1")),
 )  # fmt: skip
 DEFECTS = (*RATES, *PACKETS, *BLOCKED, *OTHERS)
