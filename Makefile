@@ -102,7 +102,7 @@ faults: $(STAMP) engine ## every row of the fault table, here and on a lab (need
 	@DDP_PLAY_FAULTS=all $(BIN)/pytest -q tests/faults
 
 gpu-role-tests: $(STAMP) engine ## the GPU roles on bare container hosts, with stub packages (gpg and a C compiler needed)
-	@$(BIN)/pytest -q tests/roles_gpu
+	@$(BIN)/pytest -q --durations 15 --numprocesses 3 tests/roles_gpu
 
 test: $(STAMP) needs ## everything CI runs, after the demo: one line per part at the end
 	@$(BIN)/python -m tests.suite

@@ -1,6 +1,7 @@
 """Hosts for the GPU roles' tests: one container per Debian release, with a repository of stub packages.
 
 ROLES_GPU_DISTROS=trixie takes only that one. They need what tests/lab needs, and are skipped where that is missing.
+With pytest's --numprocesses N all tests of a module on one host run in one process, and N hosts at a time.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import os
 import platform
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,11 +18,18 @@ from tests.lab.conftest import COMMAND, engine_or_skip
 from tests.roles_gpu import mirrors, stub_repo
 from tests.roles_gpu.debs import write_repository
 from tests.roles_gpu.hosts import Host
+from tests.roles_gpu.scheduling import by_host
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 DISTROS = os.environ.get("ROLES_GPU_DISTROS", "bookworm trixie").split()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """pytest-xdist's own --dist loadgroup has no effect with pytest 9.2, which keeps node identifiers elsewhere."""
+    return by_host(config, log)
 
 
 @pytest.fixture(scope="session")
