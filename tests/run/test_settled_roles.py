@@ -72,9 +72,9 @@ def play(
     return found
 
 
-def test_a_host_in_the_wanted_state_is_verified_in_one_task(tmp_path: Path) -> None:
+def test_a_host_in_the_wanted_state_is_verified_by_one_reading(tmp_path: Path) -> None:
     found = play(tmp_path, "verify")
-    assert (found.code, found.tasks) == (0, {"h1": [READING]})
+    assert (found.code, found.tasks) == (0, {"h1": [READING, DECISION]})
     settled = found.settled["h1"]
     assert sorted(settled) == sorted(TAGS.split(","))
     assert settled["nccl"] == ""
