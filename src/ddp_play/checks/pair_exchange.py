@@ -183,7 +183,8 @@ def _sample(cell: Pair, sent: Mapping[str, Any], received: Mapping[str, Any], tr
         *cell, mbps, busy=_share(sent["cpu"], sent["not_offered"], sent["not_taken"], received["cpu"]),
         idle=_share(sent["not_offered"], sent["not_taken"]),
         segments=int(sent["segments"]), retransmits=int(sent["retransmits"]),
-        checksum_errors=int(received["checksum_errors"]), rtt_ms=trips[1], rtt_p99_ms=trips[2],
+        checksum_errors=int(received["checksum_errors"]), out_of_order=int(received["out_of_order"]),
+        rtt_ms=trips[1], rtt_p99_ms=trips[2],
     )  # fmt: skip
 
 

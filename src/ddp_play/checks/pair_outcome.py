@@ -20,6 +20,7 @@ PRIVATE = ("beyond", "is_known")
 LOOK = {
     "rate": "ethtool INTERFACE; tc -s qdisc show dev INTERFACE",
     "retransmits": "ethtool -S INTERFACE; nstat -az TcpRetransSegs",
+    "out of order": "nstat -az TcpExtTCPOFOQueue; ip link show type bond; ethtool -x INTERFACE",
     "checksum errors": "nstat -az TcpInCsumErrors; ethtool -S INTERFACE",
     "latency": "tc -s qdisc show dev INTERFACE; ethtool -c INTERFACE",
     "reach": "ip route get ADDRESS; iptables-save",
@@ -29,6 +30,7 @@ LOOK = {
 REMEDY = {
     "rate": "compare speed, shapers and TCP buffers with a host that is well; then cable, optics, switch port",
     "retransmits": "replace cable or optics; look for drops at the switch port",
+    "out of order": "let one path carry a connection: bonding mode (not balance-rr), and how switches spread packets",
     "checksum errors": "replace cable, optics or NIC: data arrives changed",
     "latency": "look for shapers, a detour on the way (traceroute), power saving of CPUs and NIC",
     "reach": "open the port range of jobs between these hosts, in both directions",

@@ -34,6 +34,7 @@ class Sample:
     segments: int = 0
     retransmits: int = 0
     checksum_errors: int = 0
+    out_of_order: int = 0  # segments that arrived after a later one
     rtt_ms: float | None = None  # median of small echoes; the same in both directions
     rtt_p99_ms: float | None = None
     problem: str = ""
@@ -56,8 +57,13 @@ class Sample:
 
     @property
     def loss(self) -> float | None:
-        """Part of the segments that was sent again; None if too few were sent to tell."""
+        """Part of the segments that was lost and sent again; None if too few were sent to tell."""
         return self.retransmits / self.segments if self.segments >= 500 else None
+
+    @property
+    def disorder(self) -> float | None:
+        """Part of the segments that arrived out of order; None if too few were sent to tell."""
+        return min(1.0, self.out_of_order / self.segments) if self.segments >= 500 else None
 
     def to_json(self) -> dict[str, Any]:
         """Row of a document."""

@@ -99,9 +99,11 @@ def _better(one: Sample, other: Sample) -> Sample:
     faster = max(one, other, key=lambda row: row.carried_mbps or 0.0)
     cleaner = min(one, other, key=lambda row: row.loss or 0.0)
     sooner = min(one, other, key=lambda row: row.rtt_ms or 0.0)
+    in_order = min(row.disorder or 0.0 for row in (one, other))
     return replace(
         faster, segments=cleaner.segments, retransmits=cleaner.retransmits, rtt_ms=sooner.rtt_ms,
         rtt_p99_ms=sooner.rtt_p99_ms, checksum_errors=min(one.checksum_errors, other.checksum_errors),
+        out_of_order=round(in_order * cleaner.segments),
     )  # fmt: skip
 
 

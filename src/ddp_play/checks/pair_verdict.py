@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from ddp_play.checks.pair_samples import Pair, PairEnd, Sample
     from ddp_play.checks.pair_yardsticks import Yardstick
 
+# Segments after a lost one are out of order until it comes, and the rate falls with everything.
+FOLLOWS = ("out of order", "rate")
 # Of the directions between hosts that are faster with each other; some may be disturbed.
 MOST_OF = 0.8
 # So many slow directions that no host explains are no single links.
@@ -38,9 +40,10 @@ def judge(
     found = [*_reach(ends, samples)]
     causes: list[Verdict] = []
     for yardstick in yardsticks(ends, records or {}, starved=is_starved(samples)):
-        if yardstick.metric == "rate":  # it falls with each of the others, which are judged before
-            samples = [row for row in samples if not any(cause.is_about(row) for cause in causes)]
-        verdicts = _by(yardstick, ends, samples)
+        judged = samples
+        if yardstick.metric in FOLLOWS:  # from each of the others, which are judged before
+            judged = [row for row in samples if not any(cause.is_about(row) for cause in causes)]
+        verdicts = _by(yardstick, ends, judged)
         causes += [row for row in verdicts if row.blames and yardstick.metric != "rate" and stays(row)]
         found += verdicts
     return _breaker(merged(found), len(ends))

@@ -13,17 +13,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ddp_play.checks.pair_samples import Pair, PairEnd, Sample
+    from ddp_play.checks.thresholds import RelativeLimit
 
 # A host is slow below this part of the median host, one direction below that part of the median direction. The bands
 # and Z were chosen with tests/unit/checks/simulated_fleet.py; docs/checks-network.md has the rates.
-_HOST, _DIRECTION, _STARVED, _LOSS, _TRIP = (
+_HOST, _DIRECTION, _STARVED, _LOSS, _DISORDER, _TRIP = (
     thresholds().relative(name)
-    for name in ("rate of a host", "rate of a direction", "rate limited by CPUs", "retransmits", "round trip")
+    for name in (
+        "rate of a host",
+        "rate of a direction",
+        "rate limited by CPUs",
+        "retransmits",
+        "out of order",
+        "round trip",
+    )
 )
 HOST_SHARE, DIRECTION_SHARE, STARVED_SHARE = _HOST.least_share, _DIRECTION.least_share, _STARVED.least_share
 Z, LEAST_SPREAD = _HOST.z, _HOST.least_spread
 LINK_SHARE = 0.80
-MAX_LOSS, LOSS_FACTOR = _LOSS.most, _LOSS.most_times
 RTT_FACTOR, RTT_SLACK_MS = _TRIP.most_times, _TRIP.more
 NO_NORM = Norm(0.0, 0.0, 0.0)
 OWN_RECORD = "its own record"
@@ -56,7 +63,7 @@ def yardsticks(
 
     `starved`: most rates say only what the network carries at least, so that a rate must be far below them.
     """
-    found = [_checksums(), _loss(), _latency(), _rate(ends, STARVED_SHARE if starved else HOST_SHARE)]
+    found = [_checksums(), _loss(), _disorder(), _latency(), _rate(ends, STARVED_SHARE if starved else HOST_SHARE)]
     if any(end.link_mbps for end in ends.values()):
         found.append(_share_of("link speed", LINK_SHARE, lambda cell: link_speed(ends, cell)))
     if records:
@@ -109,20 +116,27 @@ def _share_of(what: str, share: float, expected: Callable[[Pair], float | None])
 
 
 def _loss() -> Yardstick:
+    return _part_of_segments("retransmits", _LOSS, lambda sample: sample.loss)
+
+
+def _disorder() -> Yardstick:
+    return _part_of_segments("out of order", _DISORDER, lambda sample: sample.disorder)
+
+
+def _part_of_segments(metric: str, rule: RelativeLimit, part: Callable[[Sample], float | None]) -> Yardstick:
     def limit(usual: float) -> float:
-        return max(MAX_LOSS, LOSS_FACTOR * usual)
+        return max(rule.most, rule.most_times * usual)
 
     return Yardstick(
-        "retransmits", f"{MAX_LOSS:.1%} of the segments, and {LOSS_FACTOR:g} times the median",
-        lambda sample: sample.loss, lambda norm, _num: limit(norm.part), lambda norm: limit(norm.cell),
-        lambda x: f"{x:.2%}",
+        metric, f"{rule.most:.1%} of the segments, and {rule.most_times:g} times the median",
+        part, lambda norm, _num: limit(norm.part), lambda norm: limit(norm.cell), lambda x: f"{x:.2%}",
     )  # fmt: skip
 
 
 def _checksums() -> Yardstick:
     return Yardstick(
         "checksum errors", "none is normal", lambda sample: None if sample.mbps is None else sample.checksum_errors,
-        lambda _norm, _num: 0.5, lambda norm: max(0.5, LOSS_FACTOR * norm.cell), lambda x: f"{x:.0f} segments",
+        lambda _norm, _num: 0.5, lambda norm: max(0.5, _LOSS.most_times * norm.cell), lambda x: f"{x:.0f} segments",
         relative=False,
     )  # fmt: skip
 

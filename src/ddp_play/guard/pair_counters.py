@@ -11,8 +11,10 @@ from typing import Any, Dict, Optional
 
 NET = Path("/sys/class/net")
 SNMP = Path("/proc/net/snmp")
+SCHEDULED = Path("/proc/thread-self/schedstat")
 # struct tcp_info of include/uapi/linux/tcp.h: offsets of fields, which never change
-TOTAL_RETRANS, SEGS_OUT, DATA_SEGS_OUT, BUSY_TIME, WINDOW_LIMITED, INFO_BYTES = 100, 136, 156, 168, 176, 192
+TOTAL_RETRANS, SEGS_OUT, DATA_SEGS_OUT, BUSY_TIME, WINDOW_LIMITED = 100, 136, 156, 168, 176
+DSACK_DUPS, RCV_OOOPACK, INFO_BYTES = 216, 224, 232
 
 
 class TcpInfo:
@@ -24,7 +26,9 @@ class TcpInfo:
         except OSError:
             self._info = b""
         self.segments = self._field("I", DATA_SEGS_OUT if len(self._info) > DATA_SEGS_OUT else SEGS_OUT)
-        self.retransmits = self._field("I", TOTAL_RETRANS)
+        # less those that the peer had received already: what comes late is sent again, too
+        self.retransmits = max(0, self._field("I", TOTAL_RETRANS) - self._field("I", DSACK_DUPS))
+        self.out_of_order = self._field("I", RCV_OOOPACK)  # that arrived after a later one
         self.busy_s = self._field("Q", BUSY_TIME) / 1e6  # with data that the peer has not acknowledged
         self.window_limited_s = self._field("Q", WINDOW_LIMITED) / 1e6  # because the peer did not take it
 
@@ -46,15 +50,24 @@ def checksum_errors(text: Optional[str] = None) -> int:
 
 
 class CpuUse:
-    """Part of the time since its making in which this thread ran, a CPU copying for it."""
+    """Part of the time since its making in which this thread ran, a CPU copying for it, or waited for a CPU."""
 
     def __init__(self) -> None:
-        self._began, self._ran_s = time.monotonic(), time.thread_time()
+        self._began, self._used_s = time.monotonic(), _used_s()
 
     def share(self) -> float:
-        """From 0 to 1; near 1 the CPU is the limit, not the network."""
+        """From 0 to 1; near 1 the CPUs are the limit, not the network."""
         passed_s = time.monotonic() - self._began
-        return min(1.0, (time.thread_time() - self._ran_s) / passed_s) if passed_s > 0 else 1.0
+        return min(1.0, (_used_s() - self._used_s) / passed_s) if passed_s > 0 else 1.0
+
+
+def _used_s() -> float:
+    """Seconds in which this thread ran or could have run; those in which it ran where the kernel does not tell."""
+    try:
+        ran_ns, waited_ns = SCHEDULED.read_text().split()[:2]
+        return (int(ran_ns) + int(waited_ns)) / 1e9
+    except (OSError, ValueError):
+        return time.thread_time()
 
 
 def interface_facts(name: str) -> Dict[str, Any]:

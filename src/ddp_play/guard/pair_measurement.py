@@ -240,6 +240,7 @@ def _receive(socks: Sequence[socket.socket], seconds: float) -> Dict[str, Any]:
         counts = {sock: _drop(sock, buffer) for sock in ready}
         waiting = [sock for sock in waiting if counts.get(sock) != 0]
         window.add(sum(count for count in counts.values() if count > 0))
+    infos = [pair_counters.TcpInfo(sock) for sock in socks]
     for sock in socks:
         _drop_connection(sock)
     if use is None or not window.total:
@@ -248,6 +249,7 @@ def _receive(socks: Sequence[socket.socket], seconds: float) -> Dict[str, Any]:
         "mbps": window.mbps(),
         "cpu": use.share(),
         "checksum_errors": max(0, pair_counters.checksum_errors() - errors),
+        "out_of_order": sum(info.out_of_order for info in infos),
     }
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 SENT: dict[str, Any] = {"segments": 9000, "retransmits": 0, "cpu": 0.05, "not_offered": 0.01, "not_taken": 0.0}
-RECEIVED: dict[str, Any] = {"mbps": 940.0, "cpu": 0.06, "checksum_errors": 0}
+RECEIVED: dict[str, Any] = {"mbps": 940.0, "cpu": 0.06, "checksum_errors": 0, "out_of_order": 9}
 MEASURED: dict[str, Any] = {"sent": SENT, "received": RECEIVED, "rtt_ms": [0.05, 0.06, 0.2]}
 
 

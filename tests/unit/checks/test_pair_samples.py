@@ -6,7 +6,7 @@ from ddp_play.checks.pair_samples import CPU_LIMIT, Sample, not_run, ordered
 
 
 def test_a_row_has_all_fields_and_both_directions_are_one_pair() -> None:
-    sample = Sample("h2", "h1", 940.5, 0.1, 0.05, 1000, 3, 1, 0.1, 0.3)
+    sample = Sample("h2", "h1", 940.5, 0.1, 0.05, 1000, 3, 1, 2, 0.1, 0.3)
     assert Sample(**sample.to_json()) == sample
     assert sample.pair == ("h1", "h2") == ordered("h2", "h1")
 
@@ -14,6 +14,8 @@ def test_a_row_has_all_fields_and_both_directions_are_one_pair() -> None:
 def test_loss_needs_enough_segments() -> None:
     assert Sample("a", "b", 1.0, segments=1000, retransmits=10).loss == 0.01
     assert Sample("a", "b", 1.0, segments=499, retransmits=10).loss is None
+    assert Sample("a", "b", 1.0, segments=1000, out_of_order=50).disorder == 0.05
+    assert Sample("a", "b", 1.0, segments=499, out_of_order=50).disorder is None
 
 
 def test_who_was_the_limit() -> None:

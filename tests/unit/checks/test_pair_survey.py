@@ -99,10 +99,11 @@ def test_a_host_that_dies_is_not_taken_back_and_blames_nobody() -> None:
 
 
 def test_the_best_of_several_measurements_counts() -> None:
-    one = Sample("a", "b", 900.0, segments=1000, retransmits=9, rtt_ms=0.2, checksum_errors=1)
-    other = Sample("a", "b", 800.0, segments=1000, retransmits=0, rtt_ms=0.1)
+    one = Sample("a", "b", 900.0, segments=1000, retransmits=9, rtt_ms=0.2, checksum_errors=1, out_of_order=100)
+    other = Sample("a", "b", 800.0, segments=2000, retransmits=0, rtt_ms=0.1, out_of_order=300)
     (found,) = best_of([one, other])
     assert (found.mbps, found.loss, found.rtt_ms, found.checksum_errors) == (900.0, 0.0, 0.1, 0)
+    assert found.disorder == 0.1
     dead = Sample("a", "b", problem="died")
     assert best_of([dead, one]) == best_of([one, dead]) == [one]
 

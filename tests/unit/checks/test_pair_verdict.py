@@ -133,6 +133,20 @@ def test_loss_is_the_cause_and_the_rate_its_effect() -> None:
     assert found.evidence[0].value == "1.00%"
 
 
+def test_packets_out_of_order_are_the_cause_of_a_rate_and_the_effect_of_loss() -> None:
+    (found,) = judge(ends(4), changed(4, "h2", out_of_order=1200, mbps=400.0))
+    assert (found.hosts, found.way, [row.metric for row in found.evidence]) == (("h2",), "sends", ["out of order"])
+    assert found.evidence[0].value == "12.00%"
+    (found,) = judge(ends(4), changed(4, "h2", out_of_order=1200, retransmits=100, mbps=400.0))
+    assert [row.metric for row in found.evidence] == ["retransmits"]
+
+
+def test_latency_is_judged_also_of_a_host_that_loses_packets() -> None:
+    rows = [replace(row, rtt_ms=5.1) if "h2" in row.pair else row for row in changed(4, "h2", retransmits=100)]
+    metrics = {row.metric for found in judge(ends(4), rows) for row in found.evidence}
+    assert metrics == {"retransmits", "latency"}
+
+
 def test_checksum_errors_and_latency() -> None:
     (found,) = judge(ends(4), changed(4, "h3", checksum_errors=3))
     assert (found.hosts, found.evidence[0].metric, found.way) == (("h3",), "checksum errors", "sends")

@@ -62,6 +62,9 @@ def test_limits_that_were_known_before() -> None:
 def test_loss_latency_and_checksum_errors() -> None:
     by_metric = {row.metric: row for row in yardsticks(ends(a=None), {})}
     loss, latency, sums = (by_metric[name] for name in ("retransmits", "latency", "checksum errors"))
+    disorder = by_metric["out of order"]
+    assert disorder.cell_limit(Norm(0, 0, 0)) == 0.05
+    assert disorder.part_limit(Norm(0.02, 0, 0), 3) == 0.1
     assert loss.cell_limit(Norm(0, 0, 0)) == 0.001
     assert loss.part_limit(Norm(0.01, 0, 0), 3) == 0.05
     assert latency.cell_limit(Norm(0, 0.1, 0)) == pytest.approx(0.6)

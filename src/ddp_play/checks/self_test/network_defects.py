@@ -90,8 +90,7 @@ PACKETS = (
            around=program_of("h4", "packet_queue.py", "delay 20")),
     defect(7, "packets out of order", (("h3", SMALL_PACKETS), ("h3", queued(
            ("{a1}", "{a2}", "{a4}"), f"{LARGE} 0.05"))),
-           # TCP repeats what comes late, or waits for it and is slower: that depends on how late the program is
-           at_fault("h3", says="(sends)"), around=program_of("h3", "packet_queue.py", "reorder 5")),
+           at_fault("h3", says="out of order"), around=program_of("h3", "packet_queue.py", "reorder 5")),
 )  # fmt: skip
 BLOCKED = (
     defect(10, "one path blocked", (("h2", "iptables -A INPUT -s {a3} -p tcp -j DROP"),),
