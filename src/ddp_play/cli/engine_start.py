@@ -10,7 +10,7 @@ import typer
 from pydantic import ValidationError
 
 from ddp_play.ansible.runner import AnsibleRunner, Passwords
-from ddp_play.cli import console, options
+from ddp_play.cli import options
 from ddp_play.engines.registry import engine_named
 from ddp_play.errors import UsageError
 from ddp_play.planning.slurm_settings import SlurmSettings, parse_pairs
@@ -56,8 +56,7 @@ class EngineOptions:
         request = ansible.request(playbook, inventory, allocated=True)
         job = job_of(request, self.slurm)
         paths = create_run(request, name=name, output=output, argv=sys.argv)
-        allocation = submit(paths, job, engine_named(self.on))
-        console.note(f"{self.on} job {allocation.id}")
+        submit(paths, job, engine_named(self.on))
         return paths
 
 

@@ -110,10 +110,20 @@ class _Here:
 def _print_id_or_watch(paths: RunPaths, *, detach: bool, ranks: str, as_json: bool, plain: bool) -> None:
     """Print the run's id if detached; otherwise watch the run to its end and exit with its code."""
     if detach:
+        _note_allocation(paths)
         _print_detached(paths, as_json=as_json)
         return
+    raise typer.Exit(watch(paths, ranks=ranks, as_json=as_json, plain=plain, opening=_note_run))
+
+
+def _note_run(paths: RunPaths) -> None:
+    _note_allocation(paths)
     console.note(f"run {paths.run_id}: {read_json(paths.run)['request']['playbook']}")
-    raise typer.Exit(watch(paths, ranks=ranks, as_json=as_json, plain=plain))
+
+
+def _note_allocation(paths: RunPaths) -> None:
+    if row := read_json(paths.allocation):
+        console.note(f"{row['engine']} job {row['id']}")
 
 
 def stop_on_term() -> None:
@@ -140,10 +150,22 @@ def _print_detached(paths: RunPaths, *, as_json: bool) -> None:
     console.note(f"ddp-play attach {paths.run_id}   ddp-play logs -f {paths.run_id}   ddp-play stop {paths.run_id}")
 
 
-def watch(paths: RunPaths, *, ranks: str, as_json: bool = False, joined: bool = False, plain: bool = False) -> int:
+def _note_nothing(_paths: RunPaths) -> None:
+    pass
+
+
+def watch(
+    paths: RunPaths,
+    *,
+    ranks: str,
+    as_json: bool = False,
+    joined: bool = False,
+    plain: bool = False,
+    opening: Callable[[RunPaths], None] = _note_nothing,
+) -> int:
     """Follow a run to its end and return its exit code. `joined`: what has happened so far is not shown again.
 
-    On a terminal the view is a screen, unless `plain`.
+    On a terminal the view is a screen, unless `plain`. `opening` prints what comes before it.
 
     The first Ctrl-C asks on a terminal whether to detach or to stop, where Ctrl-C means stop, and stops gracefully
     elsewhere. The next one stops without the grace period.
@@ -152,7 +174,9 @@ def watch(paths: RunPaths, *, ranks: str, as_json: bool = False, joined: bool = 
     view: RunView | None = None
     while True:
         try:
-            # also while the view is loaded, which takes a part of a second
+            # also before the view and while it is loaded, which takes a part of a second
+            opening(paths)
+            opening = _note_nothing
             view = view or open_run_view(paths, ranks=ranks, joined=joined, plain=lines, stop=_stop_key(paths))
             run = view.follow()
         except KeyboardInterrupt:

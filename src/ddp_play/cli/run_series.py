@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,6 +19,9 @@ from ddp_play.errors import Interrupted, UsageError
 from ddp_play.measuring.measurement_runs import FinishedRun, measurement_variants, request_for
 from ddp_play.run.dry_run import dry_run
 from ddp_play.run.submission import create_run, start_background
+
+if TYPE_CHECKING:
+    from ddp_play.bundle.paths import RunPaths
 
 Backends = Annotated[
     list[str] | None,
@@ -52,12 +56,16 @@ def run_variants(
             request_for(request, variant, command), name=f"{base}-{variant.suffix}", output=None, argv=sys.argv
         )
         console.note_if_any(start_background(paths, passwords))
-        console.note(f"run {paths.run_id}: {verb} on {variant}")
-        code = watch(paths, ranks="none")
+        opening = partial(_note_variant, words=f"{verb} on {variant}")
+        code = watch(paths, ranks="none", opening=opening)
         finished.append(FinishedRun(variant, paths, code))
         if code == Interrupted.exit_code:
             break
     return finished
+
+
+def _note_variant(paths: RunPaths, *, words: str) -> None:
+    console.note(f"run {paths.run_id}: {words}")
 
 
 def write_to_bundles(finished: list[FinishedRun], name: str, document: Any, files: dict[str, bytes]) -> None:

@@ -41,6 +41,7 @@ def submit(paths: RunPaths, job: Job, engine: Engine) -> Allocation:
     write_json(paths.job, job.model_dump(mode="json"))
     write_json(paths.run, {**read_json(paths.run), "status": str(RunStatus.WAITING)})
     paths.engine.mkdir(mode=0o700, exist_ok=True)
+    allocation: Allocation | None = None
     try:
         allocation = engine.allocate(Wanted(paths.run_id, paths.root, job))
         if allocation.has_controller:
@@ -50,7 +51,9 @@ def submit(paths: RunPaths, job: Job, engine: Engine) -> Allocation:
         raise
     except KeyboardInterrupt:
         record_end(paths, error_outcome(Interrupted(NOT_STARTED)))
-        raise
+        if allocation is not None:
+            _cancel(paths, allocation, engine, Interrupted(NOT_STARTED))
+        raise Interrupted(NOT_STARTED) from None
     return allocation
 
 

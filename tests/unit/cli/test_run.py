@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from ddp_play.bundle.paths import read_json, write_json
+from ddp_play.bundle.paths import RunPaths, read_json, write_json
 from ddp_play.bundle.run_lookup import Run, load
 from ddp_play.cli import engine_start, live_view, run
 from ddp_play.cli.main import app
@@ -91,6 +91,19 @@ def test_ctrl_c_while_the_view_is_loaded_stops_the_run(monkeypatch: pytest.Monke
     monkeypatch.setattr("ddp_play.cli.run.open_run_view", interrupted_once)
     monkeypatch.setattr("ddp_play.cli.run.request_stop", lambda _paths, **order: asked.append(order))
     assert run.watch(make_run(status="stopped", exit_code=130), ranks="0") == 130
+    assert asked == [{"now": False, "reason": "interrupted with Ctrl-C"}]
+
+
+def test_ctrl_c_before_the_view_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the first line was printed it ended the command, and the run went on."""
+    asked: list[dict[str, Any]] = []
+
+    def interrupted(_paths: RunPaths) -> None:
+        if not asked:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("ddp_play.cli.run.request_stop", lambda _paths, **order: asked.append(order))
+    assert run.watch(make_run(status="stopped", exit_code=130), ranks="0", opening=interrupted) == 130
     assert asked == [{"now": False, "reason": "interrupted with Ctrl-C"}]
 
 

@@ -12,13 +12,14 @@ from ddp_play.bundle.paths import RunPaths, read_json, runs_dir, write_json
 from ddp_play.cli.run import request_stop
 from ddp_play.engines import registry
 from ddp_play.engines.interface import AllocationState, Ending, Phase
-from ddp_play.errors import HostNotReady, UsageError
+from ddp_play.errors import HostNotReady, Interrupted, UsageError
 from ddp_play.run import engine_runs
 from ddp_play.testing import FakeEngine
 from tests.unit.build import hosts, job, plan, shared
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from ddp_play.engines.interface import Allocation, Wanted
 
@@ -194,8 +195,26 @@ def test_ctrl_c_during_the_submission_ends_the_run(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(engine, "allocate", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(Interrupted, match="stopped before it started"):
         engine_runs.submit(paths, job(), engine)
+    run = engine_runs.load(paths)
+    assert (str(run.status), run.over, run.exit_code) == ("stopped", True, 130)
+
+
+def test_ctrl_c_as_soon_as_the_job_is_known_takes_it_out_of_the_queue(
+    engine: FakeEngine, paths: RunPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = write_json
+
+    def interrupted(path: Path, document: Any) -> None:
+        stored(path, document)
+        if path == paths.allocation and document["phase"] == "pending":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(engine_runs, "write_json", interrupted)
+    with pytest.raises(Interrupted, match="stopped before it started"):
+        engine_runs.submit(paths, job(), engine)
+    assert engine.cancelled == ["1"]
     run = engine_runs.load(paths)
     assert (str(run.status), run.over, run.exit_code) == ("stopped", True, 130)
 
