@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ddp_play.checks.burn_in import BurnIn
 from ddp_play.checks.burn_in_progress import keep_round_of
+from ddp_play.checks.dcgm_run import diagnose
 from ddp_play.checks.fleet import BURN_IN, fleet_from_json
 from ddp_play.checks.job_containers import JobContainers, containers_of
 from ddp_play.checks.load_hosts import hosts_for_load
@@ -48,6 +49,7 @@ NOBODY = "ddp-play-check.invalid"  # no name service has it: its answer shows ho
 CLOCK_S, READ_S, END_S = 10.0, 30.0, 20.0
 # Orders that end something, and the seconds that they have also when the time of the check is over.
 LAST, LAST_S = ("check_end", "pair_end", "container_end"), 1.0
+WHOLE = ("check_torch", "check_dcgm")  # a load needs its whole time, as a round of pairs does
 TELL_S = 8.0  # a host ends a channel after half a minute of silence
 
 
@@ -90,8 +92,7 @@ class Exchange:
                 asked[host] = _Asked(self.channels[host], time.time())
                 self.channels[host].send(kind, **values)
                 self.channels[host].pump()
-        # a round of pairs, or of load, needs its whole time
-        cap = self.budget.part_s if kind.startswith("check_") and kind != "check_torch" else self.budget.capped
+        cap = self.budget.part_s if kind.startswith("check_") and kind not in WHOLE else self.budget.capped
         limit_s = max(cap(limit_s), LAST_S if kind in LAST else 0.0)
         until = time.monotonic() + limit_s
         while (waiting := self._waiting(asked)) and time.monotonic() < until:
@@ -196,12 +197,15 @@ def exchange(
         if scope.has_matrix and talk.has_time(MATRIX_LEAST_S):
             known = {} if scope.record or scope.terms.network else records(fleet_from_json(found))
             found["matrix"] = _matrix(talk, network, MatrixSettings(records=known, budget=scope.budget))
-        if scope.has_matrix and (pythons := _for_load(talk, facts, answers, containers)):
+        if scope.has_matrix:
+            free = hosts_for_load(talk, facts, answers.get("readings", {}), containers)
+            answers["readings"] = free.readings  # with who uses a host by now
             load = load_of(
-                talk, pythons, network, scope.terms.port_range, matrix=found["matrix"], containers=containers
+                talk, free.pythons, network, scope.terms.port_range, matrix=found["matrix"], containers=containers
             )
-            found["torch"] = load.measure()
-            if scope.level == BURN_IN:
+            found["torch"] = load.measure() if free.pythons else None
+            answers["dcgm"] = diagnose(talk, facts, free.diagnosed, scope.level)
+            if free.pythons and scope.level == BURN_IN:
                 so_far = partial(_document, found, rows, answers, talk.lost)
                 found["burn_in"] = BurnIn(load, partial(keep_round_of, scope.progress, so_far)).run()
         if containers is not None:
@@ -215,18 +219,6 @@ def exchange(
     finally:
         talk.close()
     return _document(found, rows, answers, lost)
-
-
-def _for_load(
-    talk: Exchange,
-    facts: Mapping[str, HostFacts],
-    answers: dict[str, dict[str, Any]],
-    containers: JobContainers | None,
-) -> dict[str, str]:
-    """The Python of each host that gets load. Who uses one of the others by now comes among its readings."""
-    free = hosts_for_load(talk, facts, answers.get("readings", {}), containers)
-    answers["readings"] = free.readings
-    return free.pythons
 
 
 def _for_a_ticket(talk: Exchange, hosts: Collection[str], answers: Collection[str]) -> dict[str, dict[str, Any]]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ddp_play.checks import (
     burn_in_findings,
+    dcgm_findings,
     direction_checks,
     gpu_checks,
     identity_checks,
@@ -70,6 +71,7 @@ FULL_CHECKS: tuple[CheckGroup, ...] = (
     rdma_counters.counters_of_rdma,
     torch_findings.load,
     torch_findings.collectives,
+    dcgm_findings.diagnostic,
 )
 LEVELS: dict[str, tuple[CheckGroup, ...]] = {
     QUICK: QUICK_CHECKS,

@@ -55,6 +55,7 @@ class CheckedHost:
     counters: Mapping[str, Any] = field(default_factory=dict)  # of NICs, after the measurements
     outputs: Mapping[str, Any] = field(default_factory=dict)  # of its diagnostic programs
     container: Mapping[str, Any] = field(default_factory=dict)  # of a container as that of a rank
+    dcgm: Mapping[str, Any] = field(default_factory=dict)  # NVIDIA's own diagnostic of its GPUs, and its level
     late: str = ""  # why something was not read: the check had no time left
 
     @property
@@ -79,6 +80,10 @@ class CheckedHost:
     def counted(self, name: str) -> Any:
         """What was counted by the end of the measurements. Raises NotRun."""
         return self._value(self.counters, name)
+
+    def diagnosed(self, name: str) -> Any:
+        """What NVIDIA's diagnostic printed. Raises NotRun."""
+        return self._value(self.dcgm, name)
 
     def in_container(self) -> Mapping[str, Any]:
         """What the program in a container of the job answered. Raises NotRun."""
@@ -147,7 +152,7 @@ def _host(name: str, row: Mapping[str, Any]) -> CheckedHost:
         return CheckedHost(name, problem=problem.get("message", "it gave no answer"), hint=problem.get("hint", ""))
     parts: dict[str, Any] = {
         part: row.get(part) or {}
-        for part in ("readings", "reached", "clock", "ended", "counters", "outputs", "container")
+        for part in ("readings", "reached", "clock", "ended", "counters", "outputs", "container", "dcgm")
     }  # fmt: skip
     return CheckedHost(name, facts_from_json(name, row["facts"]), lost=row.get("lost", ""), **parts)
 

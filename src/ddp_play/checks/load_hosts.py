@@ -1,10 +1,11 @@
-"""Hosts that get load in a check: with torch, and used by nobody. Their slots are held, so that no run starts there."""
+"""Hosts that get load in a check: with torch or DCGM, and used by nobody. Their slots are held: no run starts there."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ddp_play.checks.dcgm_run import with_dcgm
 from ddp_play.checks.host_users import READING, idle
 
 if TYPE_CHECKING:
@@ -26,27 +27,34 @@ class Pythons(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LoadHosts:
-    """By host its Python, and the readings of all hosts with who uses one by now."""
+    """By host its Python, the readings of all hosts with who uses one by now, and the hosts that have DCGM."""
 
     pythons: dict[str, str]
     readings: dict[str, Any]
+    diagnosed: tuple[str, ...] = ()
 
 
 def hosts_for_load(
     talk: HostOrders, facts: Mapping[str, HostFacts], readings: Mapping[str, Any], containers: Pythons | None
 ) -> LoadHosts:
     """The hosts that get load. Each holds all its slots until its connection ends."""
-    pythons = _pythons(talk, idle(facts, readings), containers)
-    orders = {host: {"names": list(names)} for host, names in all_slots(facts, pythons).items()}
+    unused = {name: host for name, host in idle(facts, readings).items() if name not in talk.lost}
+    pythons, diagnosed = _pythons(unused, containers), with_dcgm(unused, readings)
+    wanted = (*pythons, *(host for host in diagnosed if host not in pythons))
+    orders = {host: {"names": list(names)} for host, names in all_slots(facts, wanted).items()}
     answers = talk.documents("check_slots", orders, limit_s=HOLD_S)
     users = {host: _texts(answer.get("users")) for host, answer in answers.items()}
     by_machine = {facts[host].machine: found for host, found in users.items()}
     told = dict(readings)
-    for host in pythons:
+    for host in wanted:
         if found := by_machine.get(facts[host].machine):
             told[host] = {**told.get(host, {}), READING: {"value": found}}
-    free = {host: python for host, python in pythons.items() if by_machine.get(facts[host].machine) == []}
-    return LoadHosts(free, told)
+    free = [host for host in wanted if by_machine.get(facts[host].machine) == []]
+    return LoadHosts(
+        {host: python for host, python in pythons.items() if host in free},
+        told,
+        tuple(host for host in diagnosed if host in free),
+    )
 
 
 def all_slots(facts: Mapping[str, HostFacts], hosts: Iterable[str]) -> dict[str, tuple[str, ...]]:
@@ -65,12 +73,8 @@ def _texts(users: object) -> list[str]:
     return [str(row)[:200] for row in rows[:MOST_USERS]]
 
 
-def _pythons(talk: HostOrders, facts: Mapping[str, HostFacts], containers: Pythons | None) -> dict[str, str]:
+def _pythons(facts: Mapping[str, HostFacts], containers: Pythons | None) -> dict[str, str]:
     """The ranks' Python on each of these hosts that has torch there, or that of the job's containers."""
     if containers is not None:
         return {name: python for name, python in containers.pythons().items() if name in facts}
-    return {
-        name: host.rank_python
-        for name, host in facts.items()
-        if host.rank_torch and not host.rank_python_problem and name not in talk.lost
-    }
+    return {name: host.rank_python for name, host in facts.items() if host.rank_torch and not host.rank_python_problem}

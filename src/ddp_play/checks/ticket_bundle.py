@@ -97,7 +97,7 @@ def _host_files(host: CheckedHost, fleet: Fleet, answer: Mapping[str, Any]) -> d
     known = asdict(host.facts) if host.facts else {}
     facts = {name: known[name] for name in FACTS if name in known}
     told = {name: row for name, row in host.readings.items() if name != READING}  # that is about people's runs
-    readings = {"readings": told, "seen of peers": host.reached, "clock": host.clock}
+    readings = {"readings": told, "seen of peers": host.reached, "clock": host.clock, "dcgmi diag": host.dcgm}
     files = {
         "findings.txt": "\n".join(_lines(findings)) + "\n",
         "findings.json": _json(findings),

@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
 from . import (
+    dcgm_diagnostic,
     diagnostic_outputs,
     gpu_states,
     gpus,
@@ -122,6 +123,12 @@ class CheckOrders:
         program: Reading = (lambda: rank_program.run(*words, limit_s), limit_s + FILES_S)
         self._answer("check_torch", rank_program.with_port(header.get("port"), lambda: read_all({"program": program})))
 
+    def on_check_dcgm(self, header: Header) -> None:
+        """Run NVIDIA's diagnostic of this level on all GPUs."""
+        level, limit_s, stop_s = int(header["level"]), float(header["limit_s"]), float(header["stop_s"])
+        reading: Reading = (lambda: dcgm_diagnostic.run(level, limit_s, stop_s), limit_s + stop_s + FILES_S)
+        self._answer("check_dcgm", read_all({"diagnostic": reading}))
+
     def on_check_end(self, header: Header) -> None:
         """Close the ports and remove this host's token."""
         self.close()
@@ -188,6 +195,7 @@ def readings(order: Header) -> Dict[str, Reading]:
         "listeners": (lambda: network_readings.listeners(first, last), FILES_S),
         "living_runs": (living_runs.living_runs, TOOL_S),
         "kernel_log": (kernel_log_reading.read, TOOL_S),
+        "dcgmi": (dcgm_diagnostic.installed, FILES_S),
         "gpu_states": (gpu_states.states, gpus.SMI_S),
         "space_state": (lambda: {**storage_readings.space(state), "path": state}, DIRECTORY_S),
         "space_tmp": (lambda: {**storage_readings.space("/tmp"), "path": "/tmp"}, DIRECTORY_S),

@@ -87,6 +87,7 @@ def fleet(count: int = 3, /, **changes: dict[str, Any]) -> Fleet:
             elif path.startswith("facts."):
                 fields[path.removeprefix("facts.")] = value
                 if path == "facts.gpus":
+                    put(known, "dcgmi", "")
                     put(known, "gpu_states", {gpu.uuid: {"index": str(gpu.index)} for gpu in value})
             else:
                 put(known, path, value)

@@ -28,7 +28,7 @@ from ddp_play.planning.remedy_text import Asked
 from ddp_play.run.discovery import Discovery, Query
 from ddp_play.run.host_channel import ProcessChannel
 from ddp_play.run.host_program import shell_command
-from tests.unit.build import ib_host
+from tests.unit.build import gpus, ib_host
 from tests.waiting import wait_until
 
 from .fleets import fleet
@@ -172,6 +172,23 @@ def test_a_host_that_somebody_takes_after_the_readings_has_no_load_and_says_who(
     somebody = [f"process {os.getpid()} of {getpass.getuser()}"]
     assert document["hosts"]["h1"]["readings"]["living_runs"]["value"] == somebody
     assert document["torch"] is None
+
+
+def test_dcgm_comes_after_the_load_and_never_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, orders: list[str]
+) -> None:
+    (tmp_path / "dcgmi").write_text("#!/bin/sh\necho no JSON\n")
+    (tmp_path / "dcgmi").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(TorchLoad, "measure", lambda _load: {"order": orders.append("load")})  # type: ignore[func-returns-value]
+    discovery = discovered(tmp_path, monkeypatch)
+    discovery.rows["h1"]["facts"]["rank_python"] = {"path": sys.executable, "problem": "", "torch": "2.13.0"}
+    discovery.rows["h1"]["facts"]["gpus"] = [asdict(gpu) for gpu in gpus(1)]
+    document = exchange(discovery.rows, discovery.take(), CheckScope("full"), records=lambda _fleet: {})
+    assert orders[orders.index("check_slots") :] == ["check_slots", "load", "check_dcgm"]
+    assert document["hosts"]["h1"]["dcgm"]["diagnostic"]["value"]["output"] == "no JSON\n"
+    found = [row for row in judge(fleet_from_json(document), "full", Asked(("inv",))) if row.check == "dcgm diag"]
+    assert [(row.status, row.where) for row in found] == [(Status.UNCHECKED, ("h1",))]
 
 
 def test_what_has_no_time_left_is_not_run_with_that_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,6 +83,16 @@ def test_hosts_of_a_job_with_an_image_are_those_with_torch_in_it() -> None:
     assert hosts_for_load(talk, hosts(), {}, Containers(("h2", "h9"))).pythons == {"h2": "python3"}
 
 
+def test_a_host_with_dcgm_and_without_torch_holds_its_slots_too() -> None:
+    known = {"h1": facts(1, gpus=gpus(1)), "h2": facts(2, gpus=gpus(1), **TORCH), "h3": facts(3, gpus=gpus(1))}
+    early = {name: {"dcgmi": {"value": "/usr/bin/dcgmi"}} for name in known}
+    talk = Talk({"h1": [], "h2": [], "h3": ["run night of kim"]})
+    found = hosts_for_load(talk, known, early, None)
+    assert (list(found.pythons), found.diagnosed) == (["h2"], ("h1", "h2"))
+    assert set(talk.orders) == set(known)
+    assert used_by(known["h3"], found.readings["h3"]) == "no load where somebody is: run night of kim"
+
+
 def test_two_names_of_one_machine_hold_its_slots_once_and_share_the_answer() -> None:
     known = hosts(machine="boot", slots=2)
     for users, names in (([], ["h1", "h2"]), (["run night of kim"], [])):

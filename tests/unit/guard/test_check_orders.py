@@ -96,6 +96,21 @@ def test_a_port_of_a_run_costs_the_program_and_not_the_host(tmp_path: Path) -> N
         assert body(line, "check_torch", **order)["program"]["value"]["parts"] == [{}]
 
 
+def test_the_diagnostic_of_dcgm_is_run_at_the_level_of_the_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "dcgmi").write_text('#!/bin/sh\n[ "$3" = 1 ] || exec sleep 60\necho "$*"\n')
+    (tmp_path / "dcgmi").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with Line(tmp_path) as line:
+        only = body(line, "check_read", names=[], port_range=[1, 2], only=["dcgmi"])
+        assert only["dcgmi"]["value"] == str(tmp_path / "dcgmi")
+        found = body(line, "check_dcgm", level=1, limit_s=20.0, stop_s=1.0)["diagnostic"]["value"]
+        assert found == {"exit_code": 0, "output": "diag -r 1 -j\n", "errors": ""}
+        late = body(line, "check_dcgm", level=2, limit_s=0.5, stop_s=5.0)["diagnostic"]["value"]
+        assert late["problem"] == "no end within 0.5 s"
+
+
 def test_a_host_under_load_has_no_free_slot_and_says_who_has_one(tmp_path: Path) -> None:
     scope = f"ddp-play/{hashlib.sha256(bytes(tmp_path)).hexdigest()[:16]}"
     names, ours = ["gpu-GPU-1", "slot-0", "slot-1"], f"ddp-play check of {getpass.getuser()}"
