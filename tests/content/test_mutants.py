@@ -18,6 +18,7 @@ ACTS = {"kill", "killpg", "signal_exactly", "kill_descendants", "unlink", "rmdir
 OWN_THINGS_ONLY = {
     "src/ddp_play/run/interrupted_attempt.py": "the archive of the source, which no attempt needs any more",
     "src/ddp_play/run/next_allocation.py": "the lock of its own process",
+    "src/ddp_play/guard/dcgm_diagnostic.py": "the program that it has started",
     "src/ddp_play/guard/flight_recorder_analysis.py": "the process that reads the dumps",
     "src/ddp_play/guard/container_creation.py": "the configuration of one pull",
     "src/ddp_play/guard/container_orders.py": "the empty directory that it has made",

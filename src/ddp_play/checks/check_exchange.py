@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from ddp_play.checks.fleet import Fleet
     from ddp_play.checks.job_terms import JobTerms
     from ddp_play.checks.pair_samples import Pair
+    from ddp_play.checks.torch_load import TorchLoad
     from ddp_play.planning.host_facts import HostFacts
 
 CLOCK_ROUNDS = 3
@@ -194,10 +195,8 @@ def exchange(
     try:
         answers, network = _converse(talk, facts, scope.terms, containers)
         found |= {"network": asdict(network), "hosts": _hosts(rows, answers, talk.lost)}
-        if scope.has_matrix and talk.has_time(MATRIX_LEAST_S):
-            known = {} if scope.record or scope.terms.network else records(fleet_from_json(found))
-            found["matrix"] = _matrix(talk, network, MatrixSettings(records=known, budget=scope.budget))
         if scope.has_matrix:
+            found["matrix"] = _matrix(talk, network, scope, lambda: records(fleet_from_json(found)))
             free = hosts_for_load(talk, facts, answers.get("readings", {}), containers)
             answers["readings"] = free.readings  # with who uses a host by now
             load = load_of(
@@ -206,8 +205,7 @@ def exchange(
             found["torch"] = load.measure() if free.pythons else None
             answers["dcgm"] = diagnose(talk, facts, free.diagnosed, scope.level)
             if free.pythons and scope.level == BURN_IN:
-                so_far = partial(_document, found, rows, answers, talk.lost)
-                found["burn_in"] = BurnIn(load, partial(keep_round_of, scope.progress, so_far)).run()
+                found["burn_in"] = _burn_in(load, scope, partial(_document, found, rows, answers, talk.lost))
         if containers is not None:
             containers.end()
         if scope.has_matrix and any(host.rdma for host in facts.values()):
@@ -254,7 +252,16 @@ def _hosts(
     return hosts
 
 
-def _matrix(talk: Exchange, network: PeerNetwork, settings: MatrixSettings) -> dict[str, Any] | None:
+def _burn_in(load: TorchLoad, scope: CheckScope, so_far: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    return BurnIn(load, partial(keep_round_of, scope.progress, so_far)).run()
+
+
+def _matrix(
+    talk: Exchange, network: PeerNetwork, scope: CheckScope, records: Callable[[], Mapping[Pair, float]]
+) -> dict[str, Any] | None:
+    if not talk.has_time(MATRIX_LEAST_S):
+        return None
+    settings = MatrixSettings(records={} if scope.record or scope.terms.network else records(), budget=scope.budget)
     interfaces = dict(network.interfaces)
     ends = {
         host: PairEnd(host, address, interfaces[host]) for host, address in network.addresses if host not in talk.lost

@@ -1,7 +1,7 @@
 """The finding of NVIDIA's diagnostic: what the JSON of `dcgmi diag` says of each test and GPU. Pure.
 
-Its form has no published schema. DCGM 3 has it below `DCGM GPU Diagnostic`, with `gpu_id` or `gpu_ids` and texts as
-warnings; DCGM 4 below `DCGM Diagnostic`, with entities, a summary of each test, and errors with a severity.
+Its form has no published schema. DCGM 3 has it below `DCGM GPU Diagnostic`, with `gpu_id`; DCGM 4 below
+`DCGM Diagnostic`, with entities and a summary of each test. Both have a severity of each error; DCGM 2 had texts.
 """
 
 from __future__ import annotations
@@ -78,19 +78,22 @@ def _judged(host: CheckedHost) -> Finding | None:
         tests, version = _tests(document), _version(document)
     except ODD as error:
         raise NotRun(f"its JSON has an unknown form ({type(error).__name__}: {error})", broken=True) from None
-    return _finding(tests, f"dcgmi diag -r {level} of DCGM {version}") or _passed(host, tests, answer)
+    # DCGM 3 prints Fail also for a warning (HelperDisplayDiagResult); its exit code tells them apart
+    is_counted = bool(answer["exit_code"]) or ROOTS[0] in document
+    source = f"dcgmi diag -r {level} of DCGM {version}"
+    return _finding(tests, source, is_counted=is_counted) or _passed(host, tests, answer)
 
 
-def _finding(tests: tuple[DcgmTest, ...], source: str) -> Finding | None:
-    """What failed or has a warning; None if nothing has."""
+def _finding(tests: tuple[DcgmTest, ...], source: str, *, is_counted: bool) -> Finding | None:
+    """What failed or has a warning; None if nothing has. `is_counted`: DCGM counts a failed test as one."""
     bad = [test for test in tests if test.status in (FAIL, WARN)]
     if not bad:
         return None
-    is_fail = any(not test.is_harmless for test in bad)
+    is_fail = is_counted and any(not test.is_harmless for test in bad)
     bad.sort(key=lambda test: test.is_harmless)
     return Finding(
         "", Status.FAIL if is_fail else Status.WARN, "; ".join(test.shown() for test in bad[:MOST]),
-        "jobs fail, compute wrong values or are slow on such a GPU" if is_fail else "it is no fault of the hardware",
+        "jobs fail, compute wrong values or are slow on such a GPU" if is_fail else "DCGM sees no fault of hardware",
         "do what DCGM says; have the GPU replaced if it comes back after a reset" if is_fail else "do what DCGM says",
         limit="no test fails", source=source, look=source.partition(" of ")[0],
     )  # fmt: skip
@@ -137,7 +140,8 @@ def _root(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _version(document: Mapping[str, Any]) -> str:
-    return str((document.get("metadata") or {}).get("version") or _root(document).get("version") or "(no version)")
+    places = (document.get("metadata") or {}, document, _root(document))
+    return str(next((place["version"] for place in places if "version" in place), "(no version)"))
 
 
 def _tests(document: Mapping[str, Any]) -> tuple[DcgmTest, ...]:
@@ -175,6 +179,9 @@ def _errors(found: object) -> Iterator[tuple[str, int | None]]:
     for one in found if isinstance(found, list) else [found]:
         if isinstance(one, dict):
             severity = one.get("error_severity")
-            yield " ".join(str(one["warning"]).split()), severity if isinstance(severity, int) else None
+            said = (
+                one["warnings"] if "warning" not in one else one["warning"]
+            )  # software tests of DCGM 3.3 have the first
+            yield " ".join(str(said).split()), severity if isinstance(severity, int) else None
         elif one:
             yield " ".join(str(one).split()), None

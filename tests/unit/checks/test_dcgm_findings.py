@@ -1,8 +1,8 @@
 """The finding of DCGM's diagnostic. All outputs are made up in the form of its documentation: none is from hardware.
 
-Forms: `dcgmi/Diag.cpp` of github.com/NVIDIA/DCGM (functions HelperJson...; one version before 4 and one of 4), the page
-of diagnostic errors at docs.nvidia.com/datacenter/dcgm for severities, and for DCGM 4 outputs in public repositories:
-one of a GB10 (4.2.3, exit code 226) that fails `software` for its persistence mode.
+Forms: `dcgmi/Diag.cpp`, `nvvs/include/NvvsJsonStrings.h` and `dcgm_errors.h` of github.com/NVIDIA/DCGM, 3.3.8 and
+4.6.0, and for DCGM 4 an output that a public repository quotes: of a GB10 (4.2.3, exit code 226), which fails
+`software` for its persistence mode. DCGM 2, whose warnings were texts, is there because it costs nothing.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def version_4(*tests: dict[str, Any]) -> dict[str, Any]:
 def version_3(*results: Any, name: str = "PCIe") -> dict[str, Any]:
     """Its software tests have one result without a GPU. Lists have null for what had no part."""
     software = [{"name": "Denylist", "results": [{"status": "Pass"}]}, None]
-    return {"DCGM GPU Diagnostic": {"version": "3.3.9", "test_categories": [
+    return {"version": "3.3.8", "Driver Version Detected": "550.54.15", "DCGM GPU Diagnostic": {"test_categories": [
         {"category": "Deployment", "tests": software},
         {"category": "Integration", "tests": [{"name": name, "results": list(results)}]},
     ]}}  # fmt: skip
@@ -113,13 +113,13 @@ def test_a_failed_test_fails_with_its_gpus_and_the_message_of_dcgm() -> None:
     assert all((row.why, row.command, row.limit))
 
 
-@pytest.mark.parametrize("said", [ECC, [ECC], [{"warning": ECC, "error_id": 5}]])
+@pytest.mark.parametrize("said", [ECC, [ECC], [{"warning": ECC, "error_id": 5}], [{"warnings": ECC}]])
 @pytest.mark.parametrize("name", ["gpu_id", "gpu_ids"])
 def test_version_3_has_its_message_as_a_text_a_list_or_an_object(said: object, name: str) -> None:
     rows = [{name: "0", "status": "Pass"}, {name: "1", "status": "Fail", "warnings": said}]
     row = only(diagnosed(answer(version_3(None, *rows), 226)))
     assert (row.status, row.value) == (Status.FAIL, f"PCIe on GPU 1: {ECC}")
-    assert row.source.endswith("DCGM 3.3.9")
+    assert row.source.endswith("DCGM 3.3.8")
 
 
 def test_what_dcgm_calls_a_setting_is_a_warning_and_fails_no_fleet() -> None:
@@ -130,6 +130,19 @@ def test_what_dcgm_calls_a_setting_is_a_warning_and_fails_no_fleet() -> None:
     row = only(diagnosed(answer(version_4(setting, bad), 226)))
     assert row.status is Status.FAIL
     assert row.value.startswith("memory on GPU 1"), "what fails comes first"
+
+
+def test_software_tests_of_version_3_have_one_result_with_the_gpu_of_its_last_error() -> None:
+    errors = [{"warnings": PERSISTENCE, "error_id": 29, "error_category": 8, "error_severity": CONFIG}]
+    document = version_3({"gpu_id": 0, "status": "Fail", "warnings": errors}, name="Persistence Mode")
+    row = only(diagnosed(answer(document, 226)))
+    assert (row.status, row.value) == (Status.WARN, f"Persistence Mode on GPU 0: {PERSISTENCE}")
+
+
+def test_version_3_prints_fail_for_a_warning_and_ends_with_0() -> None:
+    rows = [{"gpu_id": "0", "status": "Pass"}, {"gpu_id": "1", "status": "Fail", "warnings": [error("slow")]}]
+    row = only(diagnosed(answer(version_3(*rows), 0)))
+    assert (row.status, row.value) == (Status.WARN, "PCIe on GPU 1: slow")
 
 
 def test_a_failure_without_a_message_fails() -> None:
