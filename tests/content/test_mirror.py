@@ -136,6 +136,7 @@ PACKAGES = (
         {
             "garbage_collection": ("kept_sources",),
             "allocated_controller": ("signals",),
+            "engine_runs": ("lost_controller",),
             "restart_loop": ("between_attempts", "requeue", "slots"),
             "slot_wait": ("places",),
             "supervisor": ("take_over",),

@@ -179,9 +179,7 @@ def _errors(found: object) -> Iterator[tuple[str, int | None]]:
     for one in found if isinstance(found, list) else [found]:
         if isinstance(one, dict):
             severity = one.get("error_severity")
-            said = (
-                one["warnings"] if "warning" not in one else one["warning"]
-            )  # software tests of DCGM 3.3 have the first
+            said = one["warning"] if "warning" in one else one["warnings"]  # the latter in software tests of DCGM 3.3
             yield " ".join(str(said).split()), severity if isinstance(severity, int) else None
         elif one:
             yield " ".join(str(one).split()), None

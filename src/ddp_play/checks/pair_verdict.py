@@ -35,7 +35,7 @@ def judge(
 ) -> tuple[Verdict, ...]:
     """All verdicts on one pass. `records`: Mb/s by (source, target) of an earlier time.
 
-    `stays`: whether a cause stays, so that the rate that falls with it is none of its own.
+    `stays`: whether a cause stays, so that what follows from it (FOLLOWS) is no defect of its own.
     """
     found = [*_reach(ends, samples)]
     causes: list[Verdict] = []

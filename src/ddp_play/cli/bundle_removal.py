@@ -14,7 +14,7 @@ from rich.table import Table
 from ddp_play.bundle.bundle_size import size_of
 from ddp_play.bundle.paths import RunPaths, read_json
 from ddp_play.bundle.removal import half_removed, remove, sweep
-from ddp_play.bundle.summary import duration
+from ddp_play.bundle.summary import counted, duration
 from ddp_play.cli import console
 from ddp_play.errors import DdpPlayError
 
@@ -83,7 +83,7 @@ def _agreed(removal: Removal) -> bool:
     if not console.asks():
         console.note("nothing was removed; repeat the command with --yes to remove them")
         return False
-    if typer.confirm(f"Remove {_bundles(len(removal.plan.going))} for good?", err=True):
+    if typer.confirm(f"Remove {counted(len(removal.plan.going), 'bundle')} for good?", err=True):
         return True
     console.note("nothing was removed")
     return False
@@ -93,15 +93,7 @@ def _report(removal: Removal, *, as_json: bool) -> None:
     for text in removal.failed:
         console.error(text)
     if not as_json:
-        console.line(f"removed {_bundles(len(removal.removed))}")
-
-
-def _left(number: int) -> str:
-    return f"{number} director" + ("y" if number == 1 else "ies")
-
-
-def _bundles(number: int) -> str:
-    return f"{number} bundle" + ("" if number == 1 else "s")
+        console.line(f"removed {counted(len(removal.removed), 'bundle')}")
 
 
 def show(removal: Removal) -> None:
@@ -114,7 +106,7 @@ def show(removal: Removal) -> None:
     for why in dict.fromkeys(routine):
         console.line(f"kept {routine.count(why)}: {why}")
     if removal.half_removed:
-        console.line(f"and {_left(removal.half_removed)} of commands that were killed")
+        console.line(f"and what {counted(removal.half_removed, 'killed command')} left")
 
 
 def _show_going(removal: Removal) -> None:
@@ -129,7 +121,7 @@ def _show_going(removal: Removal) -> None:
         table.add_row(*map(escape, row))
     widths = [max(map(len, cells)) + 2 for cells in zip(COLUMNS, *rows, strict=True)]
     console.wide_table(table, columns=sum(widths))
-    console.line(f"{_bundles(len(rows))}, {decimal(sum(removal.sizes.values()))}")
+    console.line(f"{counted(len(rows), 'bundle')}, {decimal(sum(removal.sizes.values()))}")
 
 
 def _cells(record: BundleRecord, size: int) -> tuple[str, ...]:

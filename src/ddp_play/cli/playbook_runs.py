@@ -84,7 +84,7 @@ def no_more(_new: tuple[str, ...]) -> None:
 
 
 def run_and_report(planned: PlaybookPlan, passwords: Passwords, *, as_json: bool, then: Then = no_more) -> None:
-    """Run it and print the report. `then` is called with the new hosts, if all succeeded. Raises the first error."""
+    """Run it and print the report. `then` is called with new hosts, if all succeeded. Raises the first error."""
     report = run(planned, passwords)
     if report.cells and not as_json:
         show_report(report)
@@ -93,7 +93,7 @@ def run_and_report(planned: PlaybookPlan, passwords: Passwords, *, as_json: bool
 
 def _conclude(planned: PlaybookPlan, report: Report | Roll, *, new: tuple[str, ...], as_json: bool, then: Then) -> None:
     error = report.error()
-    following = then(new) if error is None else None
+    following = then(new) if new and error is None else None
     if as_json:
         more = following.to_json() if following is not None else {}
         console.as_json({**report.to_json(), "phases": [phase.to_json() for phase in planned.phases], **more})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -67,7 +68,7 @@ def provision(
         if check:
             playbook_runs.run_and_report(playbook_runs.checking(planned), passwords, as_json=as_json)
         elif yes or as_json or not console.asks() or _agreed(planned, passwords):
-            then = playbook_runs.no_more if no_check or tags else _acceptance(planned, passwords)
+            then = playbook_runs.no_more if no_check or tags else partial(_accept, planned, passwords)
             playbook_runs.run_in_batches(planned, passwords, Rolling(serial, canary), as_json=as_json, then=then)
 
 
@@ -127,17 +128,11 @@ def deprovision(
         playbook_runs.run_and_report(planned, passwords, as_json=as_json)
 
 
-def _acceptance(planned: PlaybookPlan, passwords: Passwords) -> playbook_runs.Then:
-    """What follows a provisioning: the check of new hosts, which is imported (0.3 s) only where there are any."""
+def _accept(planned: PlaybookPlan, passwords: Passwords, new: tuple[str, ...]) -> playbook_runs.Following | None:
+    """Check the new hosts."""
+    from ddp_play.cli.acceptance import Acceptance  # noqa: PLC0415 - its imports take 0.3 s
 
-    def then(new: tuple[str, ...]) -> playbook_runs.Following | None:
-        if not new:
-            return None
-        from ddp_play.cli.acceptance import Acceptance  # noqa: PLC0415
-
-        return Acceptance(planned, passwords)(new)
-
-    return then
+    return Acceptance(planned, passwords)(new)
 
 
 def _disrupting(request: PlaybookRequest, wanted: bool) -> PlaybookRequest:

@@ -37,7 +37,10 @@ NO_WORD = Ending("internal", 70, "ended, and its engine does not say how")
 
 
 def submit(paths: RunPaths, job: Job, engine: Engine) -> Allocation:
-    """Ask the engine for the run's hosts. If it refuses, the run has ended, and its error is raised."""
+    """Ask the engine for the run's hosts. If it refuses, the run has ended, and its error is raised.
+
+    Ctrl-C ends the run too, gives back what the engine has promised, and is raised as Interrupted.
+    """
     write_json(paths.job, job.model_dump(mode="json"))
     write_json(paths.run, {**read_json(paths.run), "status": str(RunStatus.WAITING)})
     paths.engine.mkdir(mode=0o700, exist_ok=True)

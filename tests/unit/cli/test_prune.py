@@ -103,7 +103,7 @@ def test_directories_of_killed_verbs_on_an_allocation_go_too() -> None:
     left_one = home() / VERBS / "check-calm-otter-1"
     left_one.mkdir(parents=True)
     os.utime(left_one, (1.0, 1.0))
-    assert "and 1 directory of commands that were killed" in prune("--dry-run").stdout
+    assert "and what 1 killed command left" in prune("--dry-run").stdout
     assert left_one.is_dir()
     assert prune("--yes").exit_code == 0
     assert not left_one.exists()

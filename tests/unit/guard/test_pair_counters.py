@@ -51,8 +51,8 @@ def test_an_old_kernel_and_no_connection_give_zeros() -> None:
 
 def test_use_of_the_cpu() -> None:
     idle = pair_counters.CpuUse()
-    time.sleep(0.2)
-    assert idle.share() < 0.5
+    time.sleep(1.0)
+    assert idle.share() < 0.3
     busy, until = pair_counters.CpuUse(), time.thread_time() + 0.1
     while time.thread_time() < until:
         pass
