@@ -57,7 +57,6 @@ from ansible_collections.ddp.play.plugins.module_utils import (  # noqa: E402
     gpu_reading,
     rdma_reading,
     state_reading,
-    system_reading,
 )
 
 STATE = "ddp.play.host_state"
@@ -77,6 +76,17 @@ def validated(question: Dict[str, Any]) -> Dict[str, Any]:
     return dict(result.validated_parameters)
 
 
+def system_facts(module: Any) -> Dict[str, Any]:
+    """The facts of the operating system. Only the first of two executions asks for them.
+
+    Their import, of which Ansible's collectors are a large part, takes a third of the module's CPU time.
+    """
+    from ansible_collections.ddp.play.plugins.module_utils import system_reading  # noqa: PLC0415 - see above
+
+    found: Dict[str, Any] = system_reading.gather(module)
+    return found
+
+
 def answers(module: Any, questions: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
     """The result of each question. States are read at the same moment."""
     wants = [validated(question) for question in questions]
@@ -86,7 +96,7 @@ def answers(module: Any, questions: List[Dict[str, Any]]) -> List[Dict[str, Any]
         STATE: lambda _want: next(states),
         "ddp.play.gpu_facts": lambda want: {"ansible_facts": {"ddp_gpu": gpu_reading.gather(want)}},
         "ddp.play.rdma_facts": lambda want: {"ansible_facts": {"ddp_rdma": rdma_reading.gather(want)}},
-        "ansible.builtin.setup": lambda _want: {"ansible_facts": system_reading.gather(module)},
+        "ansible.builtin.setup": lambda _want: {"ansible_facts": system_facts(module)},
     }
     return [gathered[name](want) for name, want in zip(asked, wants)]  # noqa: B905 - strict= needs Python 3.10
 

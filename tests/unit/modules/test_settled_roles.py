@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -59,6 +61,12 @@ def test_the_facts_of_the_system_are_those_of_setup(tmp_path: Path) -> None:
     (found,) = FORKER.answer(settled_roles.__file__, {"questions": questions})["answers"]
     assert found["ansible_facts"] == FORKER.answer(str(program), subset)["ansible_facts"]
     assert found["ansible_facts"]["ansible_distribution"]
+
+
+def test_what_only_the_first_reading_needs_is_not_imported_for_every_one() -> None:
+    program = f"import sys, {settled_roles.__name__}; print('ansible.module_utils.facts' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
 
 
 @pytest.mark.parametrize(
