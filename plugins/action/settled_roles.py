@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ansible.plugins.action import ActionBase
+from ansible.template import Templar
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.ddp.play.plugins.plugin_utils.role_walk import (
     Question,
@@ -72,13 +73,13 @@ class ActionModule(ActionBase):
         A role that refuses its arguments itself, as in provision, is not followed.
         """
         become = (bool(self._task.become), str(self._task.become_user or ""))
-        extra = load_extra_vars(self._loader)
+        extra, templar = load_extra_vars(self._loader), Templar(loader=self._loader)
         walks: dict[str, Walk] = {}
         refused: list[str] = []
         for role, tasks in tasks_by_role(self._task.get_play().tasks).items():
             if role not in wanted:
                 continue
-            walker = Walker(self._loader, role, own_variables(variables, tasks[0]._role, extra), become)
+            walker = Walker(templar, role, own_variables(variables, tasks[0]._role, extra), become)
             spec, validates = argument_specs(tasks[0]._role)
             errors = walker.refused(spec)
             if not errors:

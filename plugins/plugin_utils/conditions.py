@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ansible.errors import AnsibleError
-from ansible.template import Templar
+
+if TYPE_CHECKING:
+    from ansible.template import Templar
 
 
 def registered_names(register: Any) -> list[str]:
@@ -13,15 +15,18 @@ def registered_names(register: Any) -> list[str]:
     return [register] if isinstance(register, str) else list(register or ())
 
 
-def judged(loader: Any, variables: dict[str, Any], conditions: list[Any]) -> bool:
-    """Whether all conditions hold. Raises AnsibleError for one that cannot be evaluated."""
-    templar = Templar(loader=loader, variables=variables)
+def judged(templar: Templar, variables: dict[str, Any], conditions: list[Any]) -> bool:
+    """Whether all conditions hold over these variables. Raises AnsibleError for one that cannot be evaluated.
+
+    A templar finds each filter once. A collection's filter is found by a look into all its modules of filters.
+    """
+    templar.available_variables = variables
     return all(templar.evaluate_conditional(condition) for condition in conditions)
 
 
-def holds(loader: Any, variables: dict[str, Any], conditions: list[Any]) -> bool:
+def holds(templar: Templar, variables: dict[str, Any], conditions: list[Any]) -> bool:
     """Whether all conditions hold. One that cannot be evaluated does not: the role's own tasks then name the reason."""
     try:
-        return judged(loader, variables, conditions)
+        return judged(templar, variables, conditions)
     except AnsibleError:
         return False

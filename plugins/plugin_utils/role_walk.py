@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ansible.errors import AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.playbook.block import Block
-from ansible.template import Templar
 from ansible.utils.vars import combine_vars
 from ansible_collections.ddp.play.plugins.plugin_utils.conditions import holds, judged, registered_names
 
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
     from ansible.playbook.role import Role
     from ansible.playbook.task import Task
+    from ansible.template import Templar
 
 STATE = "ddp.play.host_state"
 READS = (STATE, "ansible.builtin.setup", "ddp.play.gpu_facts", "ddp.play.rdma_facts")
@@ -100,20 +100,23 @@ def tasks_in(blocks: list[Any]) -> Iterator[Task]:
 
 @dataclass
 class Walker:
-    """Follows the tasks of one role with the variables of one host; `become` is that of the process that asks."""
+    """Follows the tasks of one role with the variables of one host; `become` is that of the process that asks.
 
-    loader: Any
+    `templar` may be that of all roles: it gets this walk's variables before each use.
+    """
+
+    templar: Templar
     role: str
     variables: dict[str, Any]
     become: tuple[bool, str]
 
     def refused(self, spec: dict[str, Any]) -> list[str]:
         """What this spec refuses of the role's arguments, in Ansible's words; one that needs facts is not judged."""
-        templar = Templar(loader=self.loader, variables=self.variables)
+        self.templar.available_variables = self.variables
         values: dict[str, Any] = {}
         for name in (name for name in spec if name in self.variables):
             with suppress(AnsibleError):
-                values |= templar.template({name: self.variables[name]})
+                values |= self.templar.template({name: self.variables[name]})
         judged = ArgumentSpecValidator({name: spec[name] for name in values})
         found = judged.validate(values, validate_role_argument_spec=True)
         return [str(message) for message in found.error_messages]
@@ -142,12 +145,12 @@ class Walker:
         return said
 
     def _scope(self, task: Task) -> dict[str, Any]:
-        paths = [*task.get_search_path(), self.loader.get_basedir()]
+        paths = [*task.get_search_path(), self.templar.basedir]
         return {**self.variables, **task.get_vars(), "ansible_search_path": list(dict.fromkeys(paths))}
 
     def _hold(self, that: Any, scope: dict[str, Any]) -> bool:
         try:
-            return bool(judged(self.loader, scope, that if isinstance(that, list) else [that]))
+            return bool(judged(self.templar, scope, that if isinstance(that, list) else [that]))
         except AnsibleError as error:
             raise UnknownError(str(error)) from error
 
@@ -179,15 +182,16 @@ class Walker:
         self._learn(result)
         self.variables.update(dict.fromkeys(registered_names(task.register), result))
         if task.action == STATE:
-            result["settled"] = bool(conditions) and holds(self.loader, self._scope(task), conditions)
+            result["settled"] = bool(conditions) and holds(self.templar, self._scope(task), conditions)
 
     def _learn(self, result: dict[str, Any]) -> None:
         facts = {name.removeprefix(PREFIX): value for name, value in result.get("ansible_facts", {}).items()}
         self.variables["ansible_facts"] = {**self.variables.get("ansible_facts", {}), **facts}
 
     def _final(self, value: Any, scope: dict[str, Any]) -> Any:
+        self.templar.available_variables = scope
         try:
-            return Templar(loader=self.loader, variables=scope).template(value)
+            return self.templar.template(value)
         except AnsibleError as error:
             raise UnknownError(str(error)) from error
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleError
 from ansible.parsing.dataloader import DataLoader
-from ansible.template import trust_as_template
+from ansible.template import Templar, trust_as_template
 from ansible_collections.ddp.play.plugins.plugin_utils.conditions import holds, judged, registered_names
 
 
@@ -32,10 +32,10 @@ def test_names_of_the_result(register: Any, names: list[str]) -> None:
 )
 def test_all_conditions_hold_or_not(conditions: list[Any], expected: bool) -> None:
     trusted = [trust_as_template(row) if isinstance(row, str) else row for row in conditions]
-    assert holds(DataLoader(), {"there": True, "number": 2}, trusted) is expected
+    assert holds(Templar(loader=DataLoader()), {"there": True, "number": 2}, trusted) is expected
 
 
 def test_the_reason_why_a_condition_cannot_be_evaluated() -> None:
     with pytest.raises(AnsibleError, match="unknown"):
-        judged(DataLoader(), {}, [trust_as_template("unknown")])
-    assert judged(DataLoader(), {}, []) is True
+        judged(Templar(loader=DataLoader()), {}, [trust_as_template("unknown")])
+    assert judged(Templar(loader=DataLoader()), {}, []) is True

@@ -9,7 +9,7 @@ import yaml
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
 from ansible.playbook.play import Play
-from ansible.template import trust_as_template
+from ansible.template import Templar, trust_as_template
 from ansible.vars.manager import VariableManager
 from ansible_collections.ddp.play.plugins.plugin_utils.role_walk import (
     Question,
@@ -68,7 +68,8 @@ def walker(folder: Path, tasks: list[dict[str, Any]], **variables: Any) -> tuple
     assert list(found) == ["demo"]
     # as in a run, where manager.get_vars has the facts of the host as well
     scope = {**manager.get_vars(play=play), "ansible_facts": {}, **variables}
-    return Walker(loader, "demo", own_variables(scope, found["demo"][0]._role, {}), (True, "")), found["demo"]
+    own = own_variables(scope, found["demo"][0]._role, {})
+    return Walker(Templar(loader=loader), "demo", own, (True, "")), found["demo"]
 
 
 def followed(
