@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible.template import Templar
 from ansible_collections.ddp.play.plugins.plugin_utils.conditions import holds, registered_names
+from ansible_collections.ddp.play.plugins.plugin_utils.role_templar import role_templar
 
 SETTLED = "settled"
 
@@ -25,7 +25,7 @@ class ActionModule(ActionBase):
         found = self._execute_module("ddp.play.host_state", module_args=arguments, task_vars=variables)
         result.update(found)
         if not result.get("failed"):
-            templar = Templar(loader=self._loader)
+            templar = role_templar(self._loader)
             registered = dict.fromkeys(registered_names(self._task.register), result)
             result[SETTLED] = bool(conditions) and holds(templar, {**variables, **registered}, conditions)
         return result

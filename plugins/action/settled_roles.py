@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ansible.plugins.action import ActionBase
-from ansible.template import Templar
 from ansible.utils.vars import load_extra_vars
+from ansible_collections.ddp.play.plugins.plugin_utils.role_templar import role_templar
 from ansible_collections.ddp.play.plugins.plugin_utils.role_walk import (
     Question,
     UnknownError,
@@ -73,7 +73,7 @@ class ActionModule(ActionBase):
         A role that refuses its arguments itself, as in provision, is not followed.
         """
         become = (bool(self._task.become), str(self._task.become_user or ""))
-        extra, templar = load_extra_vars(self._loader), Templar(loader=self._loader)
+        extra, templar = load_extra_vars(self._loader), role_templar(self._loader)
         walks: dict[str, Walk] = {}
         refused: list[str] = []
         for role, tasks in tasks_by_role(self._task.get_play().tasks).items():
