@@ -15,13 +15,11 @@ ID_DIGITS = slice(len("sha256:"), len("sha256:") + 12)
 
 
 def commands(images: Sequence[Image], form: str, container: Sequence[str]) -> Dict[str, List[str]]:
-    """Read-only commands: the engine, each image by its name, and `container`, which starts one of the first image.
+    """Read-only commands: each image by its name, and `container`, which starts one of the first image.
 
     form: for `docker image inspect --format`. An empty `container` starts none.
     """
-    found = {"engine": ["docker", "version", "--format", "{{.Server.Version}}"]}
-    for image in images:
-        found[image["name"]] = ["docker", "image", "inspect", "--format", form, image["name"]]
+    found = {image["name"]: ["docker", "image", "inspect", "--format", form, image["name"]] for image in images}
     if container and images:
         found["container"] = [*container, images[0]["name"], "-c", ":"]
     return found

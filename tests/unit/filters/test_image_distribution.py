@@ -27,7 +27,7 @@ def state(there: dict[str, Any] | None) -> dict[str, Any]:
     """State of a host with this answer of docker image inspect for trainer:1; None if it has no such image."""
     absent = {"rc": 1, "stdout": "[]", "stderr": "Error response from daemon: No such image: trainer:1"}
     answer = absent if there is None else {"rc": 0, "stdout": json.dumps(there), "stderr": ""}
-    return {"commands": {"engine": {"rc": 0, "stdout": "29.1.3"}, "trainer:1": answer, "base:2": absent}}
+    return {"commands": {"trainer:1": answer, "base:2": absent}}
 
 
 @pytest.mark.parametrize(
@@ -103,16 +103,15 @@ def test_removed_names(there: dict[str, Any] | None, names: list[str]) -> None:
 @pytest.mark.parametrize(
     ("images", "container", "names"),
     [
-        ([], [], ["engine"]),
-        ([], ["docker", "run"], ["engine"]),
-        ([TRAINER, BASE], [], ["engine", "trainer:1", "base:2"]),
-        ([TRAINER, BASE], ["docker", "run"], ["engine", "trainer:1", "base:2", "container"]),
+        ([], [], []),
+        ([], ["docker", "run"], []),
+        ([TRAINER, BASE], [], ["trainer:1", "base:2"]),
+        ([TRAINER, BASE], ["docker", "run"], ["trainer:1", "base:2", "container"]),
     ],
 )
 def test_commands(images: list[dict[str, str]], container: list[str], names: list[str]) -> None:
     found = image_distribution.commands(images, "{{json .}}", container)
     assert list(found) == names
-    assert found["engine"] == ["docker", "version", "--format", "{{.Server.Version}}"]
     assert found.get("container", ["docker", "run", "trainer:1", "-c", ":"]) == [
         "docker",
         "run",
