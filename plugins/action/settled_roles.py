@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ansible.plugins.action import ActionBase
+from ansible.plugins.loader import filter_loader
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.ddp.play.plugins.plugin_utils.role_templar import role_templar
 from ansible_collections.ddp.play.plugins.plugin_utils.role_walk import (
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 REMEDY = "Correct these variables in the inventory; to see all problems of it: ddp-play inventory check -i INVENTORY"
+
+# Ansible imports this in its main process, which forks one for each host: so the filters are loaded once for all.
+with suppress(KeyError):  # no collections: not in Ansible
+    filter_loader.get("ddp.play.host_state_settled")
 
 
 class ActionModule(ActionBase):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -125,3 +127,15 @@ def test_a_role_needs_no_variable_that_another_role_defines(role: Path) -> None:
         text = "\n".join(line for line in path.read_text().splitlines() if not line.strip().startswith("#"))
         used = {name for name in re.findall(r"\b[a-z]\w+\b(?! \| default\()", text) if name in others}
         assert used == set(), path.name
+
+
+def test_what_every_process_of_a_host_needs_is_loaded_before_it_is_forked() -> None:
+    """Ansible gets the class of the plugin in its main process: with it come the collection's filters."""
+    program = (
+        "import sys; from ansible.plugins.loader import action_loader, init_plugin_loader; init_plugin_loader();"
+        "action_loader.get('ddp.play.settled_roles', class_only=True); print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    package = "ansible_collections.ddp.play.plugins.filter."
+    loaded = {name.removeprefix(package) for name in done.stdout.split() if name.startswith(package)}
+    assert loaded == {path.stem for path in (ROOT / "plugins/filter").glob("*.py")}
