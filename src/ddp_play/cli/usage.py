@@ -1,4 +1,4 @@
-"""`ddp-play usage`: what runs have used of the hosts' slots, by user, host or run, and how much was idle."""
+"""`ddp-play usage`: what runs have used of the hosts' slots, how busy their GPUs were, and how much was idle."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.errors import UsageError
 from ddp_play.guard.protocol import split_run_key
 from ddp_play.planning.job_values import parse_seconds
-from ddp_play.run.host_usage import Usage, find_usage
+from ddp_play.run.host_usage import Group, Usage, find_usage
 
 DAY_S = 86400.0
 
@@ -28,7 +28,7 @@ def usage(
     as_json: options.Json = False,
     ansible: options.Ansible,
 ) -> None:
-    """Show what runs have used of the hosts' slots, and how much was idle.
+    """Show the slots that runs have used, how busy their GPUs were, and what was idle.
 
     Each host records the runs of the user that ddp-play connects as (with -b: of root), from all
     controllers.
@@ -69,6 +69,7 @@ def _document(found: Usage, by: str) -> dict[str, object]:
         "capacity_slot_hours": found.capacity_hours,
         "used_slot_hours": found.used_hours,
         "idle_share": found.idle_share,
+        "gpu_busy": found.gpu_busy,
         "oldest_record_s": found.oldest_s,
         "problems": dict(found.problems),
     }
@@ -79,16 +80,21 @@ def _show(found: Usage, by: str) -> None:
         console.error(f"{host}: {why}")
     if not found.slots:
         return
-    rows = [
-        (split_run_key(group.name)[0], str(group.runs), f"{group.slot_hours:.2f}", f"{group.share:.0%}")
-        for group in found.groups(by)
-    ]
+    rows = [_row(group, has_gpus=found.has_gpus) for group in found.groups(by)]
     idle = found.capacity_hours * found.idle_share
-    rows.append(("idle", "", f"{idle:.2f}", f"{found.idle_share:.0%}"))
+    rows.append(("idle", "", f"{idle:.2f}", f"{found.idle_share:.0%}", *[""] * found.has_gpus))
     styles = [*[""] * (len(rows) - 1), "dim"]
-    console.long_table((by, "runs", "slot hours", "share"), rows, styled=0, styles=styles)
+    head = (by, "runs", "slot hours", "share", *["GPU busy"] * found.has_gpus)
+    console.long_table(head, rows, styled=0, styles=styles)
     begun = f"the first record is {_length(found.oldest_s)} old" if found.oldest_s is not None else "no records yet"
-    console.note(f"{_slots(found)} in {_length(found.since_s)}; {begun}")
+    busy = f"; the GPUs of runs were {found.gpu_busy:.0%} busy" if found.gpu_busy is not None else ""
+    console.note(f"{_slots(found)} in {_length(found.since_s)}; {begun}{busy}")
+
+
+def _row(group: Group, *, has_gpus: bool) -> tuple[str, ...]:
+    busy = "" if group.gpu_busy is None else f"{group.gpu_busy:.0%}"
+    cells = (split_run_key(group.name)[0], str(group.runs), f"{group.slot_hours:.2f}", f"{group.share:.0%}")
+    return (*cells, busy) if has_gpus else cells
 
 
 def _length(seconds: float) -> str:

@@ -10,14 +10,15 @@ from typing import Any, Dict, List
 from . import gpus, processes
 from .protocol import split_run_key
 from .run_directory import bases
-from .usage_record import NAME, Row, rows_of
+from .usage_record import NAME, OF_GPUS, Row, number, rows_of
 
 MAX_BYTES = 64 << 20
 MAX_RUNS = 20_000  # beyond it the smallest are one row
 
 
 def answer(since_s: float) -> Dict[str, Any]:
-    """`runs`: rows with `run`, `token`, `owner`, `host`, `attempts`, `s` and `slot_s` (slots times seconds).
+    """`runs`: rows with `run`, `token`, `owner`, `host`, `attempts`, `s` and `slot_s` (slots times seconds);
+    `gpu_s` and `gpu_busy_s`: GPU seconds of which samples tell the utilization, and how many of these were busy.
 
     `record`: the file, which hosts of the inventory that are one machine share; `oldest_s`: age of its first
     row; `gpus`: number of NVIDIA GPUs.
@@ -50,6 +51,8 @@ def totals(rows: List[Row], since: float, until: float) -> List[Dict[str, Any]]:
         total["numbers"].add(row.get("attempt"))
         total["s"] += seconds
         total["slot_s"] += seconds * row["slots"]
+        for name in OF_GPUS:
+            total[name] += number(row, name) * seconds / row["s"]
     ordered = sorted(found.values(), key=lambda total: -float(total["slot_s"]))
     for total in ordered:
         total["attempts"] = len(total.pop("numbers"))
@@ -58,12 +61,13 @@ def totals(rows: List[Row], since: float, until: float) -> List[Dict[str, Any]]:
 
 def _empty(run: str, owner: str, host: str) -> Dict[str, Any]:
     name, token = split_run_key(run)
-    return {"run": name, "token": token, "owner": owner, "host": host, "numbers": set(), "s": 0.0, "slot_s": 0.0}
+    sums = dict.fromkeys(("s", "slot_s", *OF_GPUS), 0.0)
+    return {"run": name, "token": token, "owner": owner, "host": host, "numbers": set(), **sums}
 
 
 def _limited(ordered: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
     others = ordered[MAX_RUNS:]
     if not others:
         return ordered
-    sums = {name: sum(row[name] for row in others) for name in ("attempts", "s", "slot_s")}
+    sums = {name: sum(row[name] for row in others) for name in ("attempts", "s", "slot_s", *OF_GPUS)}
     return [*ordered[:MAX_RUNS], {"run": "", "token": "", "owner": "", "host": "", **sums}]

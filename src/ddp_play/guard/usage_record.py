@@ -13,6 +13,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List
 
+from .gpu_time import BUSY, SAMPLED, GpuTime
 from .processes import uptime_s
 from .run_directory import HostRun, atomic_write
 
@@ -26,6 +27,7 @@ MAX_GAP_S = 10.0
 # The file is compacted when it has grown by this; larger than the second, it loses its oldest rows.
 COMPACT_BYTES, MOST_BYTES = 256 << 10, 4 << 20
 END_S, POLL_S = 0.2, 0.01  # to get the lock for the last row
+OF_GPUS = (SAMPLED, BUSY)  # in rows of attempts whose GPUs were sampled
 
 Row = Dict[str, Any]
 
@@ -43,6 +45,7 @@ class UsageRecord:
             "slots": len(spec.get("ranks") or ()),
         }
         self._since_s = uptime_s()
+        self._gpu_time = GpuTime(place.samples, spec.get("gpus") or [], self._since_s)
 
     def begin(self) -> None:
         """The ranks start now."""
@@ -65,12 +68,13 @@ class UsageRecord:
             return True
         now_s = uptime_s()
         seconds = now_s - self._since_s
-        row = {**self._fields, "from": round(time.time() - seconds, 3), "s": round(seconds, 3)}
+        row = {**self._fields, "from": round(time.time() - seconds, 3), "s": round(seconds, 3), **self._gpu_time.read()}
         with contextlib.suppress(OSError), _locked(self._directory) as is_mine:
             if not is_mine:
                 return False
             _append(self._directory / NAME, row)
         self._since_s = now_s
+        self._gpu_time.clear()
         return True
 
 
@@ -112,14 +116,24 @@ def merged(rows: List[Row]) -> List[Row]:
     found: List[Row] = []
     newest: Dict[Any, Row] = {}
     for row in sorted(rows, key=lambda each: float(each["from"])):
-        key = tuple(sorted((name, str(value)) for name, value in row.items() if name not in ("from", "s")))
+        key = tuple(sorted((name, str(value)) for name, value in row.items() if name not in ("from", "s", *OF_GPUS)))
         last = newest.get(key)
         if last is not None and row["from"] - (last["from"] + last["s"]) < MAX_GAP_S:
-            last["s"] = round(last["s"] + row["s"], 3)
+            last.update({name: round(number(last, name) + number(row, name), 3) for name in _summed(last, row)})
         else:
             newest[key] = dict(row)
             found.append(newest[key])
     return found
+
+
+def _summed(*rows: Row) -> List[str]:
+    return ["s", *(name for name in OF_GPUS if any(name in row for row in rows))]
+
+
+def number(row: Row, name: str) -> float:
+    """A field of a row; 0 where it has none, or no number."""
+    value = row.get(name)
+    return float(value) if isinstance(value, (int, float)) else 0.0
 
 
 def rows_of(data: bytes) -> List[Row]:

@@ -17,6 +17,7 @@ from ddp_play.planning.launch_placeholders import (
     SECRETS_DIR,
     bind,
 )
+from ddp_play.planning.numa import VISIBLE
 from ddp_play.run.rank_env_file import render_env_file
 
 if TYPE_CHECKING:
@@ -67,6 +68,12 @@ def _binding_spec(host: HostPlan, number: int) -> dict[str, str]:
 def slots_of(host: HostPlan) -> dict[str, Any]:
     """The slot leases that this host's ranks need: `need` of the `names`."""
     return {"names": list(host.slots), "need": min(len(host.ranks), len(host.slots))}
+
+
+def gpus_of_slots(host: HostPlan) -> list[int]:
+    """Numbers of the GPUs whose slots this host's ranks take; none if the job itself says which GPUs they see."""
+    is_chosen = any(var.name == VISIBLE for var in host.rank_template.env)
+    return [] if is_chosen else list(host.gpus[: len(host.ranks)])
 
 
 def mpich_shared_memory(job: str, node: int) -> str:
@@ -166,6 +173,7 @@ class Launch:
             "pull_timeout_s": PULL_TIMEOUT_S,
             "user": user_of_ranks(host, place),
             "slots": slots_of(host),
+            "gpus": gpus_of_slots(host),
             "queued": self.queued,
             "leases": [f"port-{self.port}"] if host.name == plan.head else [],
             "source": self._source(host, values),

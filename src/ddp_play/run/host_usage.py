@@ -10,7 +10,7 @@ from ddp_play.guard.protocol import run_key
 from ddp_play.run.host_sweep import sweep_hosts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from ddp_play.ansible.runner import Passwords, PlaybookRequest, PlaybookRunner
 
@@ -28,6 +28,8 @@ class Used:
     owner: str
     attempts: int
     slot_s: float  # slots times seconds
+    gpu_s: float = 0.0  # GPU seconds of which the utilization is known
+    gpu_busy_s: float = 0.0  # of these
 
     def name(self, by: str) -> str:
         """What it counts for: its `user`, `host` or `run`."""
@@ -36,13 +38,17 @@ class Used:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What one user, host or run has used. `share`: of all slots in the whole time."""
+    """What one user, host or run has used. `share`: of all slots in the whole time.
+
+    `gpu_busy`: mean utilization of the GPUs of its slots while its ranks ran, 0 to 1; None if no sample tells it.
+    """
 
     name: str
     runs: int
     attempts: int
     slot_hours: float
     share: float
+    gpu_busy: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +60,7 @@ class Usage:
     slots: Mapping[str, int] = field(default_factory=dict)
     oldest_s: float | None = None
     problems: Mapping[str, str] = field(default_factory=dict)
+    num_gpus: int = 0  # of all hosts
 
     @property
     def capacity_hours(self) -> float:
@@ -70,6 +77,16 @@ class Usage:
         """Part of all slot hours in which no run had the slot; runs may have more ranks than a host has slots."""
         return max(0.0, 1 - self.used_hours / self.capacity_hours) if self.capacity_hours else 0.0
 
+    @property
+    def gpu_busy(self) -> float | None:
+        """Mean utilization of the GPUs while runs had them, 0 to 1; None if no sample tells it."""
+        return _gpu_busy(self.rows)
+
+    @property
+    def has_gpus(self) -> bool:
+        """Hosts have GPUs, or had them when the runs ran."""
+        return bool(self.num_gpus) or self.gpu_busy is not None
+
     def groups(self, by: str) -> list[Group]:
         """By `user`, `host` or `run`, the largest first; hosts that were idle too."""
         members: dict[str, list[Used]] = {host: [] for host in self.slots} if by == "host" else {}
@@ -84,7 +101,15 @@ class Usage:
         attempts: dict[str, int] = {}
         for row in rows:  # a run's attempts are on several hosts at once
             attempts[row.run] = max(attempts.get(row.run, 0), row.attempts)
-        return Group(name, len(attempts), sum(attempts.values()), hours, hours / all_hours if all_hours else 0.0)
+        share = hours / all_hours if all_hours else 0.0
+        return Group(name, len(attempts), sum(attempts.values()), hours, share, _gpu_busy(rows))
+
+
+def _gpu_busy(rows: Iterable[Used]) -> float | None:
+    sampled_s = busy_s = 0.0
+    for row in rows:
+        sampled_s, busy_s = sampled_s + row.gpu_s, busy_s + min(row.gpu_s, row.gpu_busy_s)
+    return busy_s / sampled_s if sampled_s else None
 
 
 def find_usage(request: PlaybookRequest, passwords: Passwords, runner: PlaybookRunner, since_s: float) -> Usage:
@@ -104,7 +129,7 @@ def usage_of(answers: Mapping[str, dict[str, Any]], since_s: float) -> Usage:
             run_key(row["run"], row["token"]),
             row["owner"],
             row["attempts"],
-            _slot_seconds(row["slot_s"]),
+            *(_seconds(row.get(name)) for name in ("slot_s", "gpu_s", "gpu_busy_s")),
         )
         for hosts in sharing.values()
         for row in good[hosts[0]]["runs"]
@@ -116,9 +141,10 @@ def usage_of(answers: Mapping[str, dict[str, Any]], since_s: float) -> Usage:
         {host: answer["gpus"] or answer.get("slots") or 1 for host, answer in good.items()},
         max(ages, default=None),
         {host: answer["problem"] for host, answer in answers.items() if "problem" in answer},
+        sum(answer["gpus"] for answer in good.values()),
     )
 
 
-def _slot_seconds(value: object) -> float:
+def _seconds(value: object) -> float:
     """A host's number, which may be anything: below zero, or none at all, it counts as nothing."""
     return max(0.0, float(value)) if is_number(value) else 0.0

@@ -32,8 +32,16 @@ def test_only_what_is_in_the_time_counts() -> None:
         "attempts": 2,
         "s": 160.0,
         "slot_s": 320.0,
+        "gpu_s": 0.0,
+        "gpu_busy_s": 0.0,
     }
     assert totals(rows, 400.0, 500.0) == []
+
+
+def test_seconds_of_gpus_in_the_time() -> None:
+    rows = [row(0, 100, gpu_s=200, gpu_busy_s=50), row(100, 100), row(200, 100, gpu_s=90, gpu_busy_s=90.0)]
+    (total,) = totals(rows, 50.0, 300.0)
+    assert (total["gpu_s"], total["gpu_busy_s"]) == (190.0, 115.0)
 
 
 def test_the_largest_first_and_the_rest_together(monkeypatch: pytest.MonkeyPatch) -> None:

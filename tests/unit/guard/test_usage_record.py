@@ -15,6 +15,7 @@ import pytest
 
 from ddp_play.guard import daemon, usage_record
 from ddp_play.guard.run_directory import HostRun
+from ddp_play.guard.sample_file import SampleFile
 from ddp_play.guard.usage_record import LOCK, NAME, UsageRecord, compact, merged, rows_of
 from tests.waiting import wait_until
 
@@ -101,6 +102,26 @@ def test_a_disk_that_takes_nothing_ends_nothing(
     assert [each["s"] for each in recorded(tmp_path)] == [10.0]
 
 
+def test_rows_tell_how_busy_the_gpus_of_the_slots_were(tmp_path: Path, clock: list[float]) -> None:
+    where = place(tmp_path)
+    where.root.mkdir(parents=True)
+    record, samples = UsageRecord({**SPEC, "gpus": [1]}, where), SampleFile(where.samples, {})
+    record.begin()
+    samples.start()
+    for at in range(1, 71):
+        clock[0] += 1
+        samples.append({"up": clock[0], "s": 1, "gpus": {"0": {"utilization": 99}, "1": {"utilization": 40 + at % 2}}})
+        if at == 65:  # the row waits for another guard, and covers more
+            record.keep()
+        elif at == 62:
+            with (tmp_path / LOCK).open("w") as other:
+                fcntl.flock(other, fcntl.LOCK_EX)
+                record.keep()
+    record.end()
+    rows = recorded(tmp_path)
+    assert [(each["s"], each["gpu_s"], each["gpu_busy_s"]) for each in rows] == [(65.0, 65.0, 26.33), (5.0, 5.0, 2.02)]
+
+
 def test_an_attempt_elsewhere_has_no_record(tmp_path: Path, clock: list[float]) -> None:
     record = UsageRecord(SPEC, HostRun(tmp_path))
     clock[0] += 61
@@ -139,6 +160,16 @@ def test_the_file_stays_small_and_keeps_the_newest(tmp_path: Path, monkeypatch: 
     assert recorded(tmp_path)[-1]["attempt"] == 100
     compact(tmp_path / NAME)
     assert (tmp_path / NAME).stat().st_size <= 2000
+
+
+def test_seconds_of_gpus_are_summed_and_absent_where_no_row_has_them() -> None:
+    before, first, second = row(0, 60), row(60, 60, gpu_s=120, gpu_busy_s=90.5), row(120, 9, gpu_s=18, gpu_busy_s=0)
+    assert merged([before, row(60, 60)]) == [row(0, 120)]
+    assert merged([before, first, second]) == [row(0, 129, gpu_s=138, gpu_busy_s=90.5)]
+    assert merged([row(0, 60, gpu_s="x", gpu_busy_s=1), second]) == [
+        row(0, 60, gpu_s="x", gpu_busy_s=1),
+        second,
+    ]
 
 
 @pytest.mark.parametrize("line", [b"", b"x", b"[]", b'{"from": 1, "s": 2}', b'{"from": "1", "s": 2, "slots": 1}'])

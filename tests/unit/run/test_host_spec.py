@@ -9,7 +9,7 @@ import pytest
 
 from ddp_play.run.host_spec import HostPlace, Launch, mpich_shared_memory
 from ddp_play.run.source_snapshot import Snapshot
-from tests.unit.build import engine, host, hosts, numa_host, plan, shared
+from tests.unit.build import engine, gpus, host, hosts, numa_host, plan, shared
 
 if TYPE_CHECKING:
     from ddp_play.planning.plan_document import Plan
@@ -147,6 +147,22 @@ def test_a_user_is_set_only_if_it_differs_from_the_logins(uid: int, user: dict[s
 def test_the_guard_binds_processes(values: dict[str, Any], expected: list[Any]) -> None:
     ranks = specs(plan(numa_host(on=(0, 1), engine=engine()), **values))[0]["ranks"]
     assert [(rank.get("cpus"), rank.get("memory_nodes")) for rank in ranks] == expected
+
+
+@pytest.mark.parametrize(
+    ("facts", "values", "numbers"),
+    [
+        ({"gpus": gpus(4)}, {}, [0, 1, 2, 3]),
+        ({"gpus": gpus(4)}, {"ranks_per_host": 2}, [0, 1]),
+        ({"gpus": gpus(2)}, {"ranks_per_host": 4, "backend": "gloo"}, [0, 1]),
+        ({"gpus": gpus(4)}, {"env": {"CUDA_VISIBLE_DEVICES": "3"}, "ranks_per_host": 1}, []),
+        ({"gpus": gpus(4)}, {"gpus": "none"}, []),
+        ({}, {}, []),
+    ],
+    ids=["all", "some", "more ranks", "chosen by the job", "not wanted", "none"],
+)
+def test_gpus_whose_slots_the_ranks_take(facts: dict[str, Any], values: dict[str, Any], numbers: list[int]) -> None:
+    assert specs(plan(host(**facts), **values))[0]["gpus"] == numbers
 
 
 def test_limits_are_the_jobs() -> None:

@@ -40,6 +40,26 @@ def test_users_hosts_and_runs() -> None:
     assert [group.name for group in found.groups("run")] == ["a.0123456789abcdef", "b.0123456789abcdef"]
 
 
+def test_gpus_are_busy_by_their_time() -> None:
+    busy = used("a", 6, gpu_s=300.0, gpu_busy_s=300.0), used("b", 3, gpu_s=100.0, gpu_busy_s=0.0), used("c", 1)
+    found = usage_of({"h1": host(*busy, gpus=2)}, DAY)
+    assert found.has_gpus
+    assert found.gpu_busy == 0.75
+    assert [(group.name[0], group.gpu_busy) for group in found.groups("run")] == [("a", 1.0), ("b", 0.0), ("c", None)]
+    assert [group.gpu_busy for group in found.groups("host")] == [0.75]
+    without = usage_of({"h1": host(used("a", 6)), "h2": host(gpus=8)}, DAY)
+    assert (without.has_gpus, without.gpu_busy) == (True, None)
+    assert not usage_of(TWO, DAY).has_gpus
+
+
+@pytest.mark.parametrize("seconds", [-1e9, "many", None, float("nan"), float("inf"), 1e300])
+def test_a_host_is_never_busier_than_its_time(seconds: object) -> None:
+    fields: tuple[dict[str, Any], ...] = ({"gpu_s": 10.0, "gpu_busy_s": seconds}, {"gpu_s": seconds, "gpu_busy_s": 5.0})
+    for more in fields:
+        busy = usage_of({"h1": host(used("a", 6, **more))}, DAY).gpu_busy
+        assert busy is None or 0 <= busy <= 1
+
+
 def test_a_machine_with_two_names_counts_once() -> None:
     rows = (used("a", 6), used("b", 6, "h2"), used("c", 6, "earlier name"))
     found = usage_of({"h1": host(*rows, record="x"), "h2": host(*rows, record="x")}, DAY)
