@@ -27,7 +27,7 @@ Runs = Annotated[
 ]
 Html = Annotated[Path | None, typer.Option("--html", help="Also write a page, one file.")]
 Everything = Annotated[bool, typer.Option("--all", help="Also what is equal.")]
-LONGEST = 60
+LONGEST, CONTEXT = 60, 20  # characters of a value, and of those before a difference
 
 
 def compare_runs(
@@ -82,13 +82,26 @@ def _show(names: Sequence[str], rows: Sequence[Row], *, everything: bool) -> Non
         table.add_column(column, overflow="fold")
     for row in rows if everything else differences(rows):
         change = f"{row.change:+.1%}" if row.change is not None else ""
-        cells = [row.section, row.name, *(_cell(value) for value in row.values), *([change] if len(names) == 2 else [])]
+        cells = [row.section, row.name, *_cells(row), *([change] if len(names) == 2 else [])]
         table.add_row(*map(escape, cells), style="yellow" if row.differs else "dim")
     console.wide_table(table, columns=console.out.width)
     if not everything:
         console.note(f"{len(rows) - len(differences(rows))} others are equal; --all shows them")
 
 
-def _cell(value: Any) -> str:
-    text = shown(value)
+def _cells(row: Row) -> list[str]:
+    """The values, the long ones cut around the first character in which they differ."""
+    texts = [shown(value) for value in row.values]
+    num_equal = _num_equal(texts) if row.differs else 0
+    begin = num_equal - CONTEXT if num_equal > LONGEST - CONTEXT else 0
+    return [_cut(f"...{text[begin:]}" if begin else text) for text in texts]
+
+
+def _num_equal(texts: Sequence[str]) -> int:
+    """Number of characters with which all texts begin."""
+    columns = enumerate(zip(*texts, strict=False))
+    return next((at for at, column in columns if len(set(column)) > 1), min(map(len, texts)))
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."

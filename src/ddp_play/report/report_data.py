@@ -62,6 +62,7 @@ def _run(story: RunStory) -> dict[str, Any]:
     source = document.get("source") or {}
     return {
         **known, "id": run.paths.run_id, "status": run.status_text, "state": state(run), "sentence": sentence(story),
+        "hint": _hint(story.run),
         "created": story.created, "length": round(story.length, 3), "source": source,
         "hosts": document.get("hosts") or [], "bundle": str(run.paths.root),
         "attempts": [
@@ -94,6 +95,13 @@ def sentence(story: RunStory) -> str:
     if run.attended:
         return f"{run.paths.run_id} has not ended: {run.status} for {took}"
     return f"{run.paths.run_id} has not ended, and no process supervises it: last heard of after {took}, {run.status}"
+
+
+def _hint(run: Run) -> str:
+    """The hint of the verdict, or the command that takes over a run that nobody supervises."""
+    if run.status.final or run.attended:
+        return str((run.document.get("verdict") or {}).get("hint") or "")
+    return f"ddp-play attach {run.paths.run_id}"
 
 
 def _rank(row: RankOutcome, story: RunStory) -> dict[str, Any]:

@@ -32,8 +32,11 @@ def report_page(document: Mapping[str, Any]) -> str:
     length = max(document["timeline"]["length"], 1e-3)
     made = environment()
     made.filters |= _filters(length)
-    run, verdict = document["run"], document["run"]["verdict"] or {}
-    panels = {name: document[name]["panels"] for name in ("metrics", "samples")}
+    run = document["run"]
+    verdict = {"last_frame": "", "error": "", "kernel": (), **(run["verdict"] or {})}
+    once = [row for row in document["metrics"]["panels"] if _is_once(row)]
+    curves = [row for row in document["metrics"]["panels"] if not _is_once(row)]
+    panels = {"metrics": curves, "samples": document["samples"]["panels"]}
     offsets = {"metrics": 0, "samples": len(panels["metrics"])}
     charts = {
         name: [panel_svg(row, length=length, number=offsets[name] + at) for at, row in enumerate(rows)]
@@ -42,9 +45,10 @@ def report_page(document: Mapping[str, Any]) -> str:
     why, traffic = _why(document, verdict), document["traffic"]["rows"]
     names, groups = version_groups(document["versions"])
     return rendered(
-        made, "report.html.j2", script="report.js", **document, charts=charts, verdict=verdict, why=why,
+        made, "report.html.j2", script="report.js", **document, charts=charts, verdict=verdict, why=why, once=once,
+        curves=curves,
         counts=_counts(document), ticks=_ticks(length), phase_text=_phase_text(document["timeline"]),
-        sections=_sections(document, panels, has_verdict=bool(why)), num_attempts=len(run["attempts"]),
+        sections=_sections(document, has_verdict=bool(why)), num_attempts=len(run["attempts"]),
         version_names=names, version_groups=groups, opened=_opened(document),
         hardware=hardware_groups(document["samples"]["hosts"]),
         speeds=any(row["speed_mbps"] for row in traffic), small=sum(row["is_small"] for row in traffic),
@@ -87,8 +91,13 @@ def _why(document: Mapping[str, Any], verdict: Mapping[str, Any]) -> dict[str, A
     is_good, rank = document["run"]["state"] == "pass", verdict.get("rank")
     logs = [row for row in document["logs"] if row["rank"] == rank] if rank is not None and not is_good else []
     tail = "\n".join(logs[0]["lines"][-TAIL_LINES:]) if logs else ""
-    says = more or tail or any(verdict.get(name) for name in ("hint", "last_frame", "kernel"))
+    says = more or tail or document["run"]["hint"] or any(verdict.get(name) for name in ("last_frame", "kernel"))
     return {"more": more, "tail": tail} if says else {}
+
+
+def _is_once(panel: Mapping[str, Any]) -> bool:
+    """Whether each rank has reported the metric at most once: values for a table, no curve."""
+    return bool(panel["curves"]) and all(len(curve["times"]) == 1 for curve in panel["curves"])
 
 
 def _counts(document: Mapping[str, Any]) -> list[tuple[str, int]]:
@@ -111,10 +120,11 @@ def _phase_text(timeline: Mapping[str, Any]) -> str:
     return ", ".join(f"{row['phase']} {span(row['to'] - row['from'])}" for row in timeline["phases"])
 
 
-def _sections(document: Mapping[str, Any], panels: Mapping[str, Any], *, has_verdict: bool) -> list[tuple[str, str]]:
+def _sections(document: Mapping[str, Any], *, has_verdict: bool) -> list[tuple[str, str]]:
     there = {
         "verdict": has_verdict, "traffic": document["traffic"]["rows"], "events": document["events"]["rows"],
-        "environment": document["environment"]["variables"], "artifacts": document["artifacts"]["rows"], **panels,
+        "environment": document["environment"]["variables"], "artifacts": document["artifacts"]["rows"],
+        **{name: document[name]["panels"] for name in ("metrics", "samples")},
         **{name: document[name] for name in ("ranks", "evidence", "logs", "plan")},
     }  # fmt: skip
     return [(name, title) for name, title in TITLES if name in ALWAYS or there[name]]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import matplotlib as mpl
 from markupsafe import Markup
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 
 from ddp_play.bundle.network_traffic import bytes_text
 
@@ -71,11 +71,12 @@ def _style(axes: Axes, unit: str, length: float) -> None:
     axes.set_xlim(0, length)
     if unit in FROM_ZERO:
         greatest = max(0.0, axes.dataLim.ymax)
-        axes.set_ylim(0, (1 + ABOVE) * greatest or None)
+        axes.set_ylim(0, (1 + ABOVE) * greatest or 1)
     step = next((step for step in STEPS if length / step <= 6), STEPS[-1])
     axes.set_xticks([step * number for number in range(int(length / step) + 1)])
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: time_text(value)))
-    axes.yaxis.set_major_locator(MaxNLocator(4))
+    is_zero = unit in FROM_ZERO and axes.dataLim.ymax <= 0
+    axes.yaxis.set_major_locator(FixedLocator([0]) if is_zero else MaxNLocator(4, integer=unit.startswith("bytes")))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value, unit)))
     _style_lines(axes)
 

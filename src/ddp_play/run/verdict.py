@@ -146,11 +146,12 @@ def _with_the_same_error(
 
 def _lost(lost: list[RankOutcome], outcomes: tuple[RankOutcome, ...]) -> Outcome:
     first = lost[0]
-    ranks = ", ".join(str(row.rank) for row in lost if row.host == first.host)
+    numbers = [str(row.rank) for row in lost if row.host == first.host]
+    ranks = f"rank{'s' * (len(numbers) > 1)} {', '.join(numbers)}"
     others = tuple(row.rank for row in outcomes if row.host != first.host and not row.ok)
     verdict = Verdict(
         kind=HOST_LOST,
-        message=f"host {first.host} was lost with rank(s) {ranks}: {first.detail or 'it does not answer'}",
+        message=f"host {first.host} was lost with {ranks}: {first.detail or 'it does not answer'}",
         exit_code=EXIT_HOST_LOST,
         rank=first.rank,
         host=first.host,

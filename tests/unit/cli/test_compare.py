@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from ddp_play.bundle.paths import write_json
 from ddp_play.cli import console
-from ddp_play.cli.compare import _show
+from ddp_play.cli.compare import _cells, _show
 from ddp_play.cli.main import app
 from ddp_play.report.comparison import Row
 from tests.schemas import check
@@ -39,6 +39,23 @@ def test_what_differs_is_a_table() -> None:
     assert "ddp_job_command" not in done.stdout
     assert "others are equal; --all shows them" in done.stderr
     assert "ddp_job_command" in compare("one", "two", "--all").stdout
+
+
+@pytest.mark.parametrize(
+    ("values", "cells"),
+    [
+        (("a" * 60, "b"), ["a" * 60, "b"]),
+        (("a" * 100, "b"), ["a" * 57 + "...", "b"]),
+        (("a" * 100 + "b", "a" * 100 + "c" * 99), ["..." + "a" * 20 + "b", "..." + "a" * 20 + "c" * 34 + "..."]),
+        (("a" * 100, "a" * 101), ["..." + "a" * 20, "..." + "a" * 21]),
+        (("b" + "a" * 99, "a" * 100), ["b" + "a" * 56 + "...", "a" * 57 + "..."]),
+        (("a" * 100 + "b", None), ["a" * 57 + "...", "-"]),
+    ],
+    ids=["short", "early", "late", "longer", "at once", "absent"],
+)
+def test_long_values_are_cut_around_what_differs(values: tuple[str | None, ...], cells: list[str]) -> None:
+    assert _cells(Row("settings", "name", values, differs=True)) == cells
+    assert _cells(Row("settings", "name", ("a" * 100,) * 2, differs=False)) == ["a" * 57 + "..."] * 2
 
 
 @pytest.mark.usefixtures("_two_runs")

@@ -60,6 +60,12 @@ def test_other_ends(make: Any, state: str, says: str) -> None:
     assert says in found["run"]["sentence"]
 
 
+def test_what_helps() -> None:
+    assert document(ended_bundle())["run"]["hint"] == ""
+    assert document(ended_bundle(status="failed", verdict={"hint": "do this"}))["run"]["hint"] == "do this"
+    assert document(without_end(ended_bundle()))["run"]["hint"] == "ddp-play attach calm-otter-1"
+
+
 def test_a_bundle_with_nothing_but_its_first_file() -> None:
     paths = ended_bundle(ranks=[], hosts=[], host_versions={}, network={}, verdict={})
     for path in [*paths.root.rglob("*")]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -13,7 +14,7 @@ from ddp_play.report.report_data import report_document
 from ddp_play.report.report_page import date, hardware_groups, report_page, span
 from ddp_play.report.svg_charts import VARIABLES, panel_svg, shown, time_text
 
-from .bundles import ended_bundle, write_metrics, write_samples
+from .bundles import CREATED, ended_bundle, write_metrics, write_samples
 from .hostile import BAD, MARKS, hostile_bundle
 from .page_reader import PageReader, needs_nothing_else
 from .test_run_attempts import restarted, without_end
@@ -57,6 +58,36 @@ def test_it_says_what_happened() -> None:
         "CPU of a host", "eth0 carried", "step 299 loss 0.0033 on rank 9", "GLOO_SOCKET_IFNAME", "10 ranks started",
     ):  # fmt: skip
         assert words in text
+
+
+@pytest.mark.usefixtures("drawn")
+def test_a_metric_with_one_value_of_each_rank_is_in_a_table() -> None:
+    paths = full_bundle()
+    for rank, accuracy in ((0, 0.91), (1, 0.93)):
+        with paths.metrics(rank).open("a") as file:
+            file.write(json.dumps({"time": CREATED + 50, "accuracy": accuracy}) + "\n")
+    text = page(paths)
+    words = " ".join(PageReader(text).text.split())
+    assert "Reported once Metric Ranks Least Greatest accuracy 2 0.91 0.93 Samples of the hosts" in words
+    assert text.count("<figure") == text.count("data-panel=")
+    assert "Reported once" not in page(full_bundle())
+
+
+@pytest.mark.usefixtures("drawn")
+def test_a_run_that_nobody_supervises_says_who_takes_it_over() -> None:
+    text = " ".join(PageReader(page(without_end(ended_bundle()))).text.split())
+    assert "What helps: ddp-play attach calm-otter-1" in text
+
+
+@pytest.mark.usefixtures("drawn")
+@pytest.mark.parametrize(
+    ("unit", "values", "ticks"),
+    [("bytes/s", [0, 0], ["0 B/s"]), ("cores", [0, 0], ["0"]), ("bytes/s", [0, 2], ["0 B/s", "1 B/s", "2 B/s"])],
+)
+def test_no_two_values_at_an_axis_look_the_same(unit: str, values: list[float], ticks: list[str]) -> None:
+    panel = {"curves": [{"name": "a", "times": [0, 1], "values": values}], "bands": [], "unit": unit}
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", panel_svg(panel, length=2.0, number=1))
+    assert [text for text in texts if not re.fullmatch("[0-9.]+s", text)] == ticks
 
 
 @pytest.mark.usefixtures("drawn")

@@ -214,7 +214,7 @@ def test_a_lost_host_is_the_cause_when_the_others_only_lost_their_peer() -> None
     outcome = judge((ended(0, 1), lost(1, "b"), lost(2, "b")), {0: RESET}, Stop("host_lost", "host b was lost"))
     got = outcome.verdict
     assert (outcome.status, got.kind, got.host, got.exit_code) == (RunStatus.FAILED, "host_lost", "b", 69)
-    assert got.message == "host b was lost with rank(s) 1, 2: silent for 31 s"
+    assert got.message == "host b was lost with ranks 1, 2: silent for 31 s"
     assert got.collateral == (0,)
     assert got.hint == "", "what becomes of its files is known after the collection"
 
