@@ -6,6 +6,7 @@ Titles, legends and figures are in the page around it, so that they wrap on a na
 from __future__ import annotations
 
 import io
+import math
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -69,13 +70,14 @@ def svg_text(figure: Figure, *, salt: str = "ddp-play", transparent: bool = Fals
 
 def _style(axes: Axes, unit: str, length: float) -> None:
     axes.set_xlim(0, length)
+    found = axes.dataLim.ymax
+    greatest = found if math.isfinite(found) and found > 0 else 0.0  # infinite without any value
     if unit in FROM_ZERO:
-        greatest = max(0.0, axes.dataLim.ymax)
         axes.set_ylim(0, (1 + ABOVE) * greatest or 1)
     step = next((step for step in STEPS if length / step <= 6), STEPS[-1])
     axes.set_xticks([step * number for number in range(int(length / step) + 1)])
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: time_text(value)))
-    is_zero = unit in FROM_ZERO and axes.dataLim.ymax <= 0
+    is_zero = unit in FROM_ZERO and not greatest
     axes.yaxis.set_major_locator(FixedLocator([0]) if is_zero else MaxNLocator(4, integer=unit.startswith("bytes")))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value, unit)))
     _style_lines(axes)

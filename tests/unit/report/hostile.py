@@ -31,6 +31,8 @@ def hostile_bundle() -> RunPaths:
     write_rows(paths.metrics(0), rows)
     paths.metrics(1).write_bytes(b"\xff\xfe{\n" + b"[" * 100_000)
     write_rows(paths.samples("h1"), [{"format": 1, "host": BAD, "gpus": {BAD: BAD}}, sample_row(9, 2, 0, [0])])
+    rows_of_h2 = [{"t": CREATED + 9, "s": 2, "attempt": 1, "cpu": 1e300, "memory": -1, "ranks": {"1": {"cpu": 1e300}}}]
+    write_rows(paths.samples("h2"), [{"format": 1, "host": BAD, "cores": -3}, *rows_of_h2])
     paths.log(0).write_bytes(BAD.encode("utf-8", "surrogatepass") + b"\xff\xfe\r\n" + b"x" * 10_000_000)
     paths.log(1).write_bytes(BAD.encode("utf-8", "surrogatepass"))
     paths.env(0).write_bytes(f"# {BAD}\nNAME{BAD}={BAD}\n".encode("utf-8", "surrogatepass"))

@@ -19,6 +19,9 @@ MARK = "\N{REPLACEMENT CHARACTER}"
         ("a\u200bb\ufeff", f"a{MARK}b{MARK}"),
         ("half \ud800", f"half {MARK}"),
         ("h\u00e9 \u4e16", "h\u00e9 \u4e16"),
+        ("a\u0301\u0323b" * 9, "a\u0301\u0323b" * 9),
+        ("a" + "\u0301\u0489" * 300 + "b", f"a\u0301\u0489\u0301\u0489{MARK}b"),
+        ("\u0e01" + "\u0e47" * 99, "\u0e01" + "\u0e47" * 4 + MARK),
     ],
 )
 def test_characters_that_change_what_a_page_seems_to_say(text: str, shown: str) -> None:
