@@ -93,7 +93,8 @@ def _show(found: Usage, by: str) -> None:
 
 def _row(group: Group, *, has_gpus: bool) -> tuple[str, ...]:
     busy = "" if group.gpu_busy is None else f"{group.gpu_busy:.0%}"
-    cells = (split_run_key(group.name)[0], str(group.runs), f"{group.slot_hours:.2f}", f"{group.share:.0%}")
+    name = " ".join(split_run_key(group.name)[0].split())
+    cells = (name, str(group.runs), f"{group.slot_hours:.2f}", f"{group.share:.0%}")
     return (*cells, busy) if has_gpus else cells
 
 

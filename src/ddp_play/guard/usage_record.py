@@ -27,6 +27,7 @@ MAX_GAP_S = 10.0
 # The file is compacted when it has grown by this; larger than the second, it loses its oldest rows.
 COMPACT_BYTES, MOST_BYTES = 256 << 10, 4 << 20
 END_S, POLL_S = 0.2, 0.01  # to get the lock for the last row
+LARGEST = 1 << 32  # of a number in a row; the file is this user's, and so are the ranks of many
 OF_GPUS = (SAMPLED, BUSY)  # in rows of attempts whose GPUs were sampled
 
 Row = Dict[str, Any]
@@ -132,8 +133,8 @@ def _summed(*rows: Row) -> List[str]:
 
 def number(row: Row, name: str) -> float:
     """A field of a row; 0 where it has none, or no number."""
-    value = row.get(name)
-    return float(value) if isinstance(value, (int, float)) else 0.0
+    value: Any = row.get(name)
+    return float(value) if _is_number(value) else 0.0
 
 
 def rows_of(data: bytes) -> List[Row]:
@@ -142,9 +143,13 @@ def rows_of(data: bytes) -> List[Row]:
     for line in data.split(b"\n"):
         with contextlib.suppress(ValueError, RecursionError):
             row = json.loads(line)
-            if isinstance(row, dict) and all(type(row.get(name)) in (int, float) for name in ("from", "s", "slots")):
+            if isinstance(row, dict) and all(_is_number(row.get(name)) for name in ("from", "s", "slots")):
                 found.append(row)
     return found
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value < LARGEST
 
 
 def _line(row: Row) -> bytes:

@@ -61,6 +61,11 @@ def test_runs_have_their_names(capsys: pytest.CaptureFixture[str]) -> None:
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["run", "night", "day", "idle"]
 
 
+def test_a_name_stays_in_its_row(capsys: pytest.CaptureFixture[str]) -> None:
+    _show(Usage(60.0, (Used("h1", "a.x", "kim\npat  9", 1, 60.0),), {"h1": 1}), "user")
+    assert [line[:9] for line in capsys.readouterr().out.splitlines()[1:]] == ["kim pat 9", "idle     "]
+
+
 def test_no_host_answered(capsys: pytest.CaptureFixture[str]) -> None:
     _show(Usage(60.0, problems={"h2": "unreachable"}), "host")
     shown = capsys.readouterr()
