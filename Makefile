@@ -8,7 +8,7 @@ LONG := tests/lab/test_matrix.py tests/lab/test_registry.py tests/lab/test_provi
   tests/lab/test_engine_replaced.py tests/lab/test_rdma.py tests/lab/test_rolling.py tests/lab/test_measure.py \
   tests/lab/test_proxy.py tests/lab/test_firewalls.py tests/lab/test_newer_ansible.py tests/lab/test_first_hour_flavours.py \
   tests/lab/test_frameworks.py tests/lab/test_check_defects.py tests/lab/test_pair_matrix_defects.py \
-  tests/lab/test_acceptance.py tests/lab/test_slurm.py tests/lab/test_slurm_run.py tests/lab/test_burn_in.py \
+  tests/lab/test_acceptance.py tests/lab/test_slurm.py tests/lab/test_slurm_login.py tests/lab/test_slurm_run.py tests/lab/test_burn_in.py \
   tests/lab/test_provision_remedies.py
 
 # Container images often set it: then every worker, every run and every program of a test compiles the same files again.

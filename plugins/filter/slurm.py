@@ -11,6 +11,7 @@ MAX_NAMED = 5
 # States, and flags after "+", of a node that takes jobs.
 USABLE = frozenset(["IDLE", "MIXED", "ALLOCATED", "COMPLETING", "RESERVED", "CLOUD"])
 UNREACHED = frozenset(["UNKNOWN", "NOT_RESPONDING", "DOWN"])
+PROLOG_FLAGS = "prologflags"
 
 
 def parts(host: str, groups: Mapping[str, Sequence[str]]) -> List[str]:
@@ -93,6 +94,18 @@ def free_nodes(answer: str) -> List[str]:
     return list(dict.fromkeys(row[0] for row in rows if row[1:] == ["idle"]))
 
 
+def prolog_flags(extra: Mapping[str, Any]) -> str:
+    """PrologFlags of a cluster with control groups: those of the site's settings, and Contain."""
+    given = [str(value) for key, value in extra.items() if key.lower() == PROLOG_FLAGS]
+    flags = [flag.strip() for flag in ",".join(given).split(",") if flag.strip()]
+    return ",".join(["Contain", *(flag for flag in dict.fromkeys(flags) if flag.lower() != "contain")])
+
+
+def without_prolog_flags(extra: Mapping[str, Any]) -> Dict[str, Any]:
+    """The site's other settings. Slurm has no cases in names."""
+    return {key: value for key, value in extra.items() if key.lower() != PROLOG_FLAGS}
+
+
 def wrong_hosts(answer: str, wanted: Sequence[str]) -> List[str]:
     """Nodes that did not answer to `srun hostname`, or answered under another name."""
     names = [line.partition(".")[0].strip() for line in answer.splitlines() if line.strip()]
@@ -116,4 +129,6 @@ class FilterModule:
             "slurm_addresses": addresses,
             "slurm_free_nodes": free_nodes,
             "slurm_wrong_hosts": wrong_hosts,
+            "slurm_prolog_flags": prolog_flags,
+            "slurm_without_prolog_flags": without_prolog_flags,
         }

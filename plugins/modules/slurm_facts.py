@@ -41,13 +41,15 @@ ansible_facts:
         - hostname (without domain), hardware (keys of a NodeName line), gpus (type and minor number), cgroup (whether
           Slurm can use control groups), uids, key (SHA-256 of the MUNGE key), munge_before (whether MUNGE is there and
           no role installed it), release (as 22.05), conf and gres (texts), jobs (of the whole cluster, an id each),
-          addresses (by name).
+          addresses (by name), logins (groups of who has logged in for this module and as whom it runs, without root).
       type: dict
 """
 
+import grp  # noqa: E402
 import hashlib  # noqa: E402
 import ipaddress  # noqa: E402
 import json  # noqa: E402
+import os  # noqa: E402
 import pwd  # noqa: E402
 import socket  # noqa: E402
 from pathlib import Path  # noqa: E402
@@ -115,6 +117,34 @@ def candidate(name: str) -> str:
     return str(slurm.upstream(fields.get("Candidate", "")))
 
 
+def logins(root: Path) -> Dict[str, List[str]]:
+    """Groups of the users who must be able to log in again: who has logged in for this process, and as whom it runs.
+
+    Without root.
+    """
+    number = read(root / "proc/self/loginuid")
+    session = user_name(int(number)) if number.isdigit() else ""
+    of_login = os.environ.get("SUDO_USER") or os.environ.get("DOAS_USER") or session
+    return {name: groups_of(name) for name in sorted({of_login, user_name(os.geteuid())} - {"", "root"})}
+
+
+def groups_of(name: str) -> List[str]:
+    """Names of a user's groups; none of a user that the host does not know."""
+    try:
+        numbers = os.getgrouplist(name, pwd.getpwnam(name).pw_gid)
+    except KeyError:
+        return []
+    return sorted(group.gr_name for group in grp.getgrall() if group.gr_gid in numbers)
+
+
+def user_name(uid: int) -> str:
+    """Name of a user; empty if the host knows none, as for the number of a process without a login."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except (KeyError, OverflowError):
+        return ""
+
+
 def resolved(names: List[str]) -> Dict[str, List[str]]:
     """Addresses of each name as this host knows them; empty for a name that it does not know."""
     return {name: [name] if is_address(name) else lookup(name) for name in names}
@@ -152,6 +182,7 @@ def gather(params: Dict[str, Any], root: Path) -> Dict[str, Any]:
         "gres": read(root / GRES),
         "jobs": run(JOBS, ANSWER_S)[1].split() if conf else [],
         "addresses": resolved(params["resolve"]),
+        "logins": logins(root),
     }
 
 

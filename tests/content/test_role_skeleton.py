@@ -38,7 +38,7 @@ OWN_PARTS = {
     "docker_engine": {"users"},
     "nfs_client": {"mount"},
     "nvidia_driver": {"fabric", "load", "reboot"},
-    "slurm": {"accounting", "cluster"},
+    "slurm": {"accounting", "cluster", "login"},
 }
 IMAGES = "hosts depend on each other: the registry has an image before the others pull it, and each image is a step"
 BUILDER = "one host may build for all: those that do not build only read again after it"

@@ -132,3 +132,17 @@ def test_free_nodes_are_neither_drained_nor_silent() -> None:
 )
 def test_nodes_that_did_not_answer(text: str, wrong: list[str]) -> None:
     assert slurm.wrong_hosts(text, ["n1", "n2"]) == wrong
+
+
+@pytest.mark.parametrize(
+    ("extra", "flags", "others"),
+    [
+        ({}, "Contain", {}),
+        ({"MaxJobCount": 5}, "Contain", {"MaxJobCount": 5}),
+        ({"PrologFlags": "X11,Alloc", "MaxJobCount": 5}, "Contain,X11,Alloc", {"MaxJobCount": 5}),
+        ({"prologflags": "contain, Serial"}, "Contain,Serial", {}),
+    ],
+)
+def test_flags_of_the_prolog_are_merged(extra: dict[str, Any], flags: str, others: dict[str, Any]) -> None:
+    assert slurm.prolog_flags(extra) == flags
+    assert slurm.without_prolog_flags(extra) == others

@@ -42,6 +42,7 @@ def test_a_bare_host_has_empty_facts(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert found.pop("hostname")
     uids = found.pop("uids")
     assert set(uids) <= {"slurm", "munge"}
+    assert "root" not in found.pop("logins")
     assert found == {
         "hardware": {}, "gpus": [], "cgroup": False, "key": "", "munge_before": False, "release": "", "conf": "",
         "gres": "", "jobs": [], "addresses": {"n2": []},
@@ -93,3 +94,34 @@ def test_munge_was_there_before_if_no_role_installed_it(tmp_path: Path, record: 
     if record:
         write(tmp_path, "etc/ddp-play/record.json", record)
     assert slurm_facts.munge_before(tmp_path) is before
+
+
+@pytest.mark.parametrize(
+    ("environment", "loginuid", "names"),
+    [
+        ({}, None, []),
+        ({}, "0", []),
+        ({}, "4294967295", []),
+        ({}, "1", ["daemon"]),
+        ({"SUDO_USER": "kim"}, "1", ["kim"]),
+        ({"SUDO_USER": "root"}, None, []),
+        ({"DOAS_USER": "kim"}, None, ["kim"]),
+    ],
+)
+def test_who_has_logged_in(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, environment: dict[str, str], loginuid: str | None, names: list[str]
+) -> None:
+    for name in ("SUDO_USER", "DOAS_USER"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    if loginuid is not None:
+        write(tmp_path, "proc/self/loginuid", loginuid)
+    assert list(slurm_facts.logins(tmp_path)) == names
+
+
+def test_the_user_as_whom_it_runs_must_log_in_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SUDO_USER", "kim")
+    monkeypatch.setattr("os.geteuid", lambda: 1)
+    assert slurm_facts.logins(tmp_path) == {"daemon": ["daemon"], "kim": []}
