@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 HOSTS = ("h1", "h2", "h3")
 # Hosts of a lab are containers, for which role slurm chooses linuxproc by itself; control groups work in them, too.
 CGROUP = ("-e", "slurm_process_tracking=cgroup")
-WANTED = ("-e", "slurm_login_needs_job=true", "-e", json.dumps({"slurm_login_groups": ["admins"]}))
+SETTINGS = {"slurm_login_groups": ["admins"], "slurm_extra": {"PrologFlags": "Alloc"}}
+WANTED = ("-e", "slurm_login_needs_job=true", "-e", json.dumps(SETTINGS))
 PAM = "/etc/pam.d/sshd"
 # Carl is a user, dora an administrator, as ops is, but by her group.
 USERS = """
@@ -139,6 +140,7 @@ def test_only_those_without_need_of_a_job_log_in(lab: Lab, cluster: dict[str, di
         assert (entered, REFUSED in said) == (False, True), said
     for user in ("root", "ops", "dora"):
         assert login(lab, user, "h2") == (True, user)
+    assert lab.on("h2", "grep PrologFlags /etc/slurm/slurm.conf") == "PrologFlags=Contain,Alloc"
 
 
 @pytest.mark.usefixtures("cluster")
