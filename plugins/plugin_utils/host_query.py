@@ -58,7 +58,10 @@ def refuse(discovery: Discovery, host: str, error: AnsibleError | DdpPlayError, 
 
 def query_of(approach: Approach, job: Job) -> Query:
     """The query for a host of a job. Raises as `query_for` does."""
-    return query_for(approach, engine=job.chosen_runtime == "docker", image=job.image or None, user=job.user or None)
+    runtime = job.chosen_runtime
+    in_image = {"apptainer": job.image, "packages": False} if runtime == "apptainer" else {}
+    image = job.image or None
+    return query_for(approach, engine=runtime == "docker", image=image, user=job.user or None, **in_image)
 
 
 def query_for(approach: Approach, *, engine: bool, **wanted: Any) -> Query:

@@ -13,8 +13,9 @@ from ddp_play.ansible.plan_action import summarize
 from ddp_play.checks.finding import Finding, Status
 from ddp_play.checks.host_findings import LEAST_FREE_MIB, USUAL_FREE_MIB, merged, with_names
 from ddp_play.errors import DdpPlayError
-from ddp_play.planning.planner import gpu_problem, load_image, rank_count, runtime_problem, what_makes_usable
+from ddp_play.planning.planner import gpu_problem, rank_count, what_makes_usable
 from ddp_play.planning.refused_hosts import Refused
+from ddp_play.planning.runtime_problems import load_image, runtime_problem
 from ddp_play.run.source_snapshot import files_to_copy
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def _of_host(job: Job, host: HostFacts) -> Iterator[Finding]:
     if refused := runtime_problem(job, host):
         yield _refused("job runtime", refused)
     else:
-        yield _image(job, host) if job.chosen_runtime == "docker" else _python(host)
+        yield FINDINGS[job.chosen_runtime](job, host)
     yield _gpus(job, host)
     if host.shared is not None:
         yield _shared(host)
@@ -123,12 +124,27 @@ def _image(job: Job, host: HostFacts) -> Finding:
     return Finding("job image", OK, f"{job.image} ({image.id[:19]}{torch})")
 
 
-def _python(host: HostFacts) -> Finding:
+def _image_file(job: Job, host: HostFacts) -> Finding:
+    found = host.apptainer
+    program = f"{found.name} {found.version}" if found else ""
+    if found is None or found.image is None:
+        return Finding(
+            "job image", UNCHECKED, f"{job.image}: each run pulls it ({program}); the registry was not asked"
+        )
+    number = f", id {found.image.id[:12]}" if found.image.id else ""
+    why = f"what is in it was not started ({program}); a run starts it on each host before the ranks"
+    return Finding("job image", OK, f"{job.image} ({found.image.kind}{number})", why)
+
+
+def _python(_job: Job, host: HostFacts) -> Finding:
     if host.rank_torch:
         return Finding("job python", OK, f"{host.rank_python}, torch {host.rank_torch}")
     provision = "ddp-play provision -i INVENTORY --limit HOSTS --tags python_env"
     command = f"set ddp_python to a Python with torch; {provision} makes one"
     return Finding("job python", WARN, f"no torch in {host.rank_python}", "ranks that import it fail", command)
+
+
+FINDINGS = {"docker": _image, "apptainer": _image_file, "process": _python}
 
 
 def _gpus(job: Job, host: HostFacts) -> Finding:

@@ -46,7 +46,8 @@ def check_job(job: Job) -> None:
         raise UsageError(
             "runtime docker does not go with Slurm: its containers are children of the Docker daemon, outside the "
             "job's cgroup, so that Slurm's limits and scancel would not reach them",
-            hint="ddp_job_runtime: process; containers under Slurm are not supported yet",
+            hint=f"ddp_job_image: docker://{job.image} is pulled and started by Apptainer on the nodes; "
+            "or ddp_job_runtime: process",
         )
     if job.backend == "mpi":
         raise UsageError(

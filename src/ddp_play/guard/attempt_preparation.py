@@ -1,4 +1,4 @@
-"""Preparation of an attempt on this host: files, source, secrets, containers, guard."""
+"""Preparation of an attempt on this host: files, source, secrets, containers, images, guard."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from . import (
     guard_start,
     host_drain,
     host_identity,
+    image_start,
     leftovers,
     login_session,
     mpi_check,
@@ -53,6 +54,9 @@ def prepare(
             container_creation.provide_image(place, spec, registry)
             container_creation.create(spec)
             write_json(place.spec, spec)  # with the ids of the containers
+        if spec["runtime"] == "apptainer":
+            image_start.provide(place, spec, registry)
+            image_start.try_out(place, spec)
         _check_rendezvous(spec)
         return guard_start.start_guard(place, ends_at_logout=ends_at_logout)
     except Refused:

@@ -14,6 +14,7 @@ import time
 from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
 
 from . import docker_socket, processes
+from .image_rank import ImageRank
 from .protocol import REMOVED
 from .ranks import ProcessRank, Rank
 
@@ -209,4 +210,6 @@ def _signal_of(code: Optional[int]) -> Optional[int]:
 
 def make(spec: Dict[str, Any], place: HostRun) -> Rank:
     """Rank object for one entry of the host's spec."""
+    if spec.get("num_image_words"):
+        return ImageRank(spec, place)
     return ContainerRank(spec, place) if spec.get("container") else ProcessRank(spec, place)

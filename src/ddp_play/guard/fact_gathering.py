@@ -12,13 +12,24 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
-from . import docker_socket, gpus, host_drain, interfaces, leftovers, numa_facts, programs, rank_python, state_directory
+from . import (
+    apptainer_facts,
+    docker_socket,
+    gpus,
+    host_drain,
+    interfaces,
+    leftovers,
+    numa_facts,
+    programs,
+    rank_python,
+    state_directory,
+)
 from .answer_limit import AnswerLimit
 from .kept_facts import KeptFacts
 
 
 def collect(wanted: Dict[str, Any], limit: Optional[AnswerLimit] = None) -> Dict[str, Any]:
-    """All facts as a JSON object; `wanted` selects what is examined: engine, image, shared_dir, python.
+    """All facts as a JSON object; `wanted` selects what is examined: engine, image, apptainer, shared_dir, python.
 
     `user`: uid:gid of the ranks, if it is not that of the login.
     """
@@ -51,6 +62,7 @@ def collect(wanted: Dict[str, Any], limit: Optional[AnswerLimit] = None) -> Dict
         "nccl_conf": Path("/etc/nccl.conf").is_file(),
         "ephemeral_ports": _ephemeral_ports(),
         "engine": during("the container engine", _engine, wanted.get("image")) if wanted.get("engine") else None,
+        "apptainer": during("Apptainer and the image", apptainer_facts.facts, wanted, user),
         "shared": during("the shared directory %s" % wanted.get("shared_dir"), _shared, wanted.get("shared_dir")),
         "rank_python": during("the ranks' Python", rank_python.facts, wanted, user, KeptFacts(state.path, machine)),
         "drained": host_drain.problem(),

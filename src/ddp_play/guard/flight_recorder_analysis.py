@@ -92,6 +92,10 @@ def _analyse(place: HostRun, spec: Dict[str, Any]) -> str:
             place.flight_recorder,
             name=name,
         )
+    unit = spec.get("agent") or spec["ranks"][0]
+    if unit.get("num_image_words"):
+        env = {"PATH": unit["env"].get("PATH", os.defpath)}
+        return _run(_in_image(unit, place.flight_recorder), env, place.flight_recorder, user=(uid, gid))
     env = spec["ranks"][0]["env"]
     python = shutil.which("python", path=env.get("PATH")) or shutil.which("python3", path=env.get("PATH"))
     if python is None:
@@ -99,6 +103,14 @@ def _analyse(place: HostRun, spec: Dict[str, Any]) -> str:
     kept = {name: env[name] for name in ENVIRONMENT if name in env}
     kept.update(HOME="/nonexistent", CUDA_VISIBLE_DEVICES="", OMP_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="1")
     return _run([python, "-m", MODULE, ".", "-p", PREFIX], kept, place.flight_recorder, user=(uid, gid))
+
+
+def _in_image(unit: Dict[str, Any], where: Path) -> List[str]:
+    """The analysis in the image of the ranks, without what else its options give them."""
+    image = unit["argv"][unit["num_image_words"] - 1]
+    args = [unit["argv"][0], "--quiet", "--nocolor", "exec", "--containall", "--no-home"]
+    args += ["--mount", "type=bind,source=%s,destination=/dumps,ro" % where, "--pwd", "/dumps"]
+    return [*args, image, "sh", "-c", "export OMP_NUM_THREADS=1 CUDA_VISIBLE_DEVICES=; " + IN_CONTAINER]
 
 
 def _reader(spec: Dict[str, Any]) -> Tuple[int, int]:

@@ -85,6 +85,16 @@ def _children_by_parent() -> Dict[int, List[int]]:
     return found
 
 
+def members(group: int) -> List[int]:
+    """Pids of the living processes of a process group."""
+    found = []
+    for name in os.listdir("/proc"):
+        fields = stat_fields(int(name)) if name.isdigit() else None
+        if fields and int(fields[2]) == group and not _has_ended(fields):
+            found.append(int(name))
+    return found
+
+
 def children(parent: int) -> List[int]:
     """Pids of the living children of a process."""
     return _children_by_parent().get(parent, [])

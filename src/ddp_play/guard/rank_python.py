@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from .kept_facts import KeptFacts, Stamp, is_settled, stamp
 from .programs import which
-from .rank_user import User, acting_as, process_options
+from .rank_user import User, acting_as, process_options, wanted_user
 
 # A program for that Python. It prints the versions, and then the files that decide them or "unknown". The versions of
 # packages are from their metadata, because importing torch takes seconds.
@@ -61,7 +61,7 @@ def facts(wanted: Dict[str, Any], user: Dict[str, Any], kept: KeptFacts) -> Dict
 
     It runs as the ranks' user, who may be able to replace it.
     """
-    ranks_user = _rank_user(wanted.get("user"), user)
+    ranks_user = wanted_user(wanted.get("user"), user)
     path, packages = wanted.get("python") or which("python3") or sys.executable, _wants_packages(wanted)
     variables = [os.environ.get(name) for name in VARIABLES]
     question = [path, packages, ranks_user["uid"], ranks_user["gid"], variables]
@@ -79,12 +79,6 @@ def facts(wanted: Dict[str, Any], user: Dict[str, Any], kept: KeptFacts) -> Dict
 def _wants_packages(wanted: Dict[str, Any]) -> bool:
     """Ranks in containers use the packages of the image; a check compares those of the hosts even so."""
     return bool(wanted.get("packages", not wanted.get("engine")))
-
-
-def _rank_user(wanted: Optional[str], user: Dict[str, Any]) -> Dict[str, Any]:
-    """User of the ranks: uid and gid, from `uid:gid` or else from the login."""
-    uid, _, gid = (wanted or "%d:%d" % (user["login_uid"], user["login_gid"])).partition(":")
-    return {"uid": int(uid), "gid": int(gid), "groups": [int(gid)]}
 
 
 def ask(path: str, *, packages: bool, user: User = None) -> Tuple[Dict[str, str], List[str]]:

@@ -10,6 +10,12 @@ from typing import Any, Dict, FrozenSet, Iterator, List, Optional
 User = Optional[Dict[str, Any]]  # `user` of a host's spec: uid, gid, groups; None: the user of this process
 
 
+def wanted_user(wanted: Optional[str], login: Dict[str, Any]) -> Dict[str, Any]:
+    """User of the ranks: uid and gid, from `uid:gid` or else from the facts of the login."""
+    uid, _, gid = (wanted or "%d:%d" % (login["login_uid"], login["login_gid"])).partition(":")
+    return {"uid": int(uid), "gid": int(gid), "groups": [int(gid)]}
+
+
 def other_user(user: User) -> User:
     """The ranks' user if this process is root and the ranks are not; else None."""
     return user if user and os.geteuid() == 0 and user["uid"] != 0 else None

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .run_directory import HostRun
 
 # Held while a child is signalled or its wait status is collected: a collected pid may belong to another process.
-_CHILDREN = threading.Lock()
+CHILDREN = threading.Lock()
 
 
 class Rank:
@@ -164,7 +164,8 @@ class ProcessRank(Rank):
 
     def _secrets(self) -> Dict[str, str]:
         """Environment variables whose values are kept in memory only. Raises OSError."""
-        return {name: secret_files.read(self.place.secrets, name) for name in self.spec.get("secret_env", ())}
+        prefix = self.spec.get("secret_prefix", "")
+        return {prefix + name: secret_files.read(self.place.secrets, name) for name in self.spec.get("secret_env", ())}
 
     def poll(self) -> None:
         """Nothing to do: the guard waits for any child and calls `reaped`."""
@@ -179,12 +180,12 @@ class ProcessRank(Rank):
 
     def deliver(self, signum: int) -> None:
         """Send a signal to the process group of the rank."""
-        with _CHILDREN:
+        with CHILDREN:
             processes.signal_exactly(self.row["pid"], self.row["ticks"], signum, group=True)
 
     def warn(self, signum: int) -> None:
         """Send a signal to the first process only, not to its group."""
-        with _CHILDREN:
+        with CHILDREN:
             processes.signal_exactly(self.row["pid"], self.row["ticks"], signum)
 
 
@@ -201,7 +202,7 @@ def reap(ranks: List[Rank]) -> None:
     """Collect the wait status of every ended child: ranks and processes that they forked."""
     by_pid = {rank.row["pid"]: rank for rank in ranks if rank.running}
     while True:
-        with _CHILDREN:
+        with CHILDREN:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:

@@ -89,6 +89,26 @@ class Engine:
 
 
 @dataclass(frozen=True, slots=True)
+class ImageFile:
+    """An image file or directory as the ranks' user finds it on a host."""
+
+    kind: str  # sif, squashfs, ext3, sandbox; empty if it is none of them
+    id: str = ""  # that a SIF file got when it was made, equal in all its copies
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Apptainer:
+    """Apptainer of a host, or SingularityCE under the name that it gives itself."""
+
+    program: str  # path; empty if there is none
+    name: str = ""  # apptainer, singularity-ce
+    version: str = ""
+    problem: str = ""
+    image: ImageFile | None = None  # of a job that names a path
+
+
+@dataclass(frozen=True, slots=True)
 class SharedDir:
     """Shared directory as one host sees it."""
 
@@ -150,6 +170,7 @@ class HostFacts:
     rank_python: str
     rank_python_problem: str
     engine: Engine | None = None
+    apptainer: Apptainer | None = None
     shared: SharedDir | None = None
     slots: int | None = None
     interface: str | None = None
@@ -212,6 +233,7 @@ def facts_from_json(name: str, data: dict[str, Any]) -> HostFacts:
         rank_torch=data["rank_python"].get("torch", ""),
         rank_mpi=data["rank_python"].get("mpi4py", ""),
         engine=_engine(data.get("engine")),
+        apptainer=_apptainer(data.get("apptainer")),
         shared=SharedDir(**shared) if shared else None,
         slots=inventory.get("slots"),
         interface=inventory.get("interface"),
@@ -248,6 +270,13 @@ def _engine(data: dict[str, Any] | None) -> Engine | None:
         cli=data.get("cli", True),
         image=_image(image) if image else None,
     )
+
+
+def _apptainer(data: dict[str, Any] | None) -> Apptainer | None:
+    if data is None:
+        return None
+    image = data.get("image")
+    return Apptainer(**{**data, "image": ImageFile(**image) if image else None})
 
 
 def _image(data: dict[str, Any]) -> Image:

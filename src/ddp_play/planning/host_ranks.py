@@ -12,7 +12,8 @@ from ddp_play.planning.plan_document import HostPlan, Unit
 from ddp_play.planning.progress_path import progress_path
 from ddp_play.planning.rank_container import container_name, create_argv
 from ddp_play.planning.rank_context import Place, RankContext
-from ddp_play.planning.rank_environment import rank_env
+from ddp_play.planning.rank_environment import EnvVar, rank_env
+from ddp_play.planning.rank_image import exec_words
 from ddp_play.planning.torchrun import agent_argv, agent_env, numa_option, worker_env
 
 if TYPE_CHECKING:
@@ -85,23 +86,27 @@ def _workdir(context: RankContext, host: HostFacts, source_dir: str) -> str:
         return context.job.workdir
     if context.job.source:
         return "/workspace" if context.docker else source_dir
-    return "/" if context.docker else host.user.home
+    return "/" if context.in_image else host.user.home
 
 
 def _rank_template(context: RankContext, place: Place) -> Unit:
     argv, env = _command(context, place), rank_env(context, place)
     if context.torchrun:
         return Unit(argv, worker_env(env))
-    if not context.docker:
-        return Unit(argv, env)
-    create = create_argv(context, place, env_names=tuple(var.name for var in env), argv=argv)
-    return Unit(argv, env, container_name(context), create)
+    return _started(context, place, argv, env)
 
 
 def _agent_template(context: RankContext, place: Place) -> Unit:
     """The torchrun of a host."""
     rank_vars = rank_env(context, place)
     argv, env = agent_argv(context, place, _command(context, place), rank_vars), agent_env(context, rank_vars)
+    return _started(context, place, argv, env)
+
+
+def _started(context: RankContext, place: Place, argv: tuple[str, ...], env: tuple[EnvVar, ...]) -> Unit:
+    """What the host starts: the command itself, or a container for it, or the command in an image."""
+    if context.apptainer:
+        return Unit(argv, env, image_words=exec_words(context, place, env))
     if not context.docker:
         return Unit(argv, env)
     create = create_argv(context, place, env_names=tuple(var.name for var in env), argv=argv)
@@ -121,7 +126,7 @@ def _command(context: RankContext, place: Place) -> tuple[str, ...]:
             "head_addr": context.head_addr,
             "head_port": HEAD_PORT,
             "run_id": RUN_ID,
-            "python": "python" if context.docker else place.host.rank_python,
+            "python": "python" if context.in_image else place.host.rank_python,
         },
     )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from ddp_play.errors import UsageError
-from ddp_play.planning import job_values
+from ddp_play.planning import image_files, job_values
 from ddp_play.planning.job_values import ENV_NAME, HOST_VARIABLES, PREFIX, SECRET_VARIABLES, SITE_VARIABLES
 from ddp_play.planning.slurm_settings import SlurmSettings
 
@@ -39,7 +39,7 @@ class Job(BaseModel):
 
     command: Annotated[tuple[str, ...], BeforeValidator(job_values.split_command)]
     name: str = Field("", pattern=r"^[A-Za-z0-9._ -]{0,48}$")
-    runtime: Literal["auto", "docker", "process"] = "auto"
+    runtime: Literal["auto", "docker", "apptainer", "process"] = "auto"
     image: str = ""
     image_pull: Literal["missing", "never", "always"] = "missing"
     registry_username: str = ""
@@ -96,8 +96,10 @@ class Job(BaseModel):
     def _consistent(self) -> Job:
         if not self.command or not all(self.command):
             raise ValueError("ddp_job_command is empty; give the command of one rank, for instance [python, train.py]")
-        if self.runtime == "docker" and not self.image:
-            raise ValueError("ddp_job_runtime is docker and ddp_job_image is not set")
+        if self.runtime in ("docker", "apptainer") and not self.image:
+            raise ValueError(f"ddp_job_runtime is {self.runtime} and ddp_job_image is not set")
+        if self.chosen_runtime == "apptainer" and (problem := image_files.problem(self.image, self.image_pull)):
+            raise ValueError(f"ddp_job_image: {problem}")
         first, last = self.port_range
         if not 1024 <= first <= last <= 65535:
             raise ValueError(f"ddp_job_port_range {first}-{last} is not within 1024-65535")
@@ -128,10 +130,12 @@ class Job(BaseModel):
 
     @property
     def chosen_runtime(self) -> str:
-        """`auto`: containers where an image is given, plain processes otherwise."""
+        """`auto`: by the form of the image, which Docker and Apptainer write in other ways; processes without one."""
         if self.runtime != "auto":
             return self.runtime
-        return "docker" if self.image else "process"
+        if not self.image:
+            return "process"
+        return "apptainer" if image_files.is_apptainers(self.image) else "docker"
 
 
 def variable_names() -> tuple[str, ...]:

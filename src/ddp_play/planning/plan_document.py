@@ -37,12 +37,14 @@ class Unit:
     env: tuple[EnvVar, ...]
     container: str = ""
     create: tuple[str, ...] = ()
+    image_words: tuple[str, ...] = ()  # before the command: they start it in an image, as a process of the host
 
     def bound(self, values: dict[str, str]) -> Unit:
         """The unit with the values of these placeholders."""
         env = tuple(dataclasses.replace(var, value=bind(var.value, values)) if var.late else var for var in self.env)
-        argv, create = (tuple(bind(word, values) for word in words) for words in (self.argv, self.create))
-        return Unit(argv, env, bind(self.container, values), create)
+        rows = (self.argv, self.create, self.image_words)
+        argv, create, image_words = (tuple(bind(word, values) for word in words) for words in rows)
+        return Unit(argv, env, bind(self.container, values), create, image_words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,11 +225,12 @@ def _kind_from_json(kind: dict[str, Any]) -> dict[str, Any]:
 
 def _unit_from_json(data: dict[str, Any]) -> Unit:
     env = tuple(EnvVar(**item) for item in data["env"])
-    return Unit(tuple(data["argv"]), env, data["container"], tuple(data["create"]))
+    words = tuple(data.get("image_words", ()))  # plans of earlier versions have none
+    return Unit(tuple(data["argv"]), env, data["container"], tuple(data["create"]), words)
 
 
 def command_line(unit: Unit) -> str:
-    """Shell command that starts the rank (or torchrun) on its host: `docker run ...`, or the command of the job."""
+    """Shell command that starts the rank (or torchrun) on its host: of Docker, of Apptainer, or the job's own."""
     if unit.create:
         return shlex.join(("docker", "run", *unit.create[1:]))
-    return shlex.join(unit.argv)
+    return shlex.join((*unit.image_words, *unit.argv))

@@ -15,6 +15,7 @@ from ddp_play.planning.plan_document import Plan
 from ddp_play.planning.rank_context import RankContext
 from ddp_play.planning.refused_hosts import Refused, refuse_all
 from ddp_play.planning.rendezvous import choose_rendezvous, needs_shared_file
+from ddp_play.planning.runtime_problems import check_runtime, image_differences, runtime_problem, unused_limits
 from ddp_play.planning.torchrun import check_torchrun
 
 if TYPE_CHECKING:
@@ -27,10 +28,7 @@ if TYPE_CHECKING:
 TIMEOUTS = ("timeout", "host_timeout", "grace", "failure_grace", "max_duration", "warn_before", "idle_timeout")
 
 
-# Words of an engine that runs and does not answer: provisioning would not help.
-SILENT_ENGINE = "the engine did not answer"
 GPU_REMEDY = "nvidia-smi on HOSTS shows the reason; set ddp_job_gpus to none to train on CPUs"
-PROVISION_ENGINE = "ddp-play provision -i INVENTORY --limit HOSTS --tags docker_engine installs or starts it"
 
 
 def make_plan(
@@ -83,8 +81,8 @@ def _document(context: RankContext, left_out: tuple[tuple[str, str], ...]) -> Pl
     return Plan(
         job=job.name,
         runtime=job.chosen_runtime,
-        image=job.image if context.docker else "",
-        image_id=_image_id(job, context.hosts) if context.docker else "",
+        image=job.image if context.in_image else "",
+        image_id=_image_id(job, context.hosts) if context.in_image else "",
         image_pull=job.image_pull,
         backend=context.backend,
         backend_reason=context.backend_choice.reason,
@@ -119,59 +117,15 @@ def _document(context: RankContext, left_out: tuple[tuple[str, str], ...]) -> Pl
 
 def _check_runtime(job: Job, hosts: tuple[HostFacts, ...]) -> None:
     """Refuse the job if hosts cannot run its ranks; the error has all of them."""
-    if job.chosen_runtime == "process" and job.groups:
-        raise UsageError(
-            f"ddp_job_groups ({', '.join(job.groups)}) is for containers, and the ranks are processes: "
-            "they have the groups of their user",
-            hint="add the user to these groups on the hosts and unset ddp_job_groups, or set ddp_job_image",
-        )
+    check_runtime(job)
     refuse_all(row for row in (runtime_problem(job, host) for host in hosts) if row is not None)
-
-
-def runtime_problem(job: Job, host: HostFacts) -> Refused | None:
-    """Why the host cannot start ranks of this job: its engine and image, or its Python."""
-    return _python_problem(host) if job.chosen_runtime == "process" else _engine_problem(job, host)
-
-
-def _python_problem(host: HostFacts) -> Refused | None:
-    if not host.rank_python_problem:
-        return None
-    return Refused(host.name, host.rank_python_problem, "set ddp_python for HOSTS in the inventory to a Python there")
-
-
-def _engine_problem(job: Job, host: HostFacts) -> Refused | None:
-    engine = host.engine
-    if engine is None:
-        return Refused(
-            host.name, "the container engine was not queried", "leave out --cached: the hosts are then asked"
-        )
-    if engine.permission:
-        return Refused(
-            host.name,
-            engine.problem,
-            f"ddp-play provision -i INVENTORY --limit HOSTS --tags docker_engine "
-            f'-e \'{{"docker_engine_users": ["{host.user.name}"]}}\' adds {host.user.name} to group docker; '
-            "or use become (-b)",
-        )
-    if SILENT_ENGINE in engine.problem:
-        return Refused(host.name, engine.problem, "on HOSTS: systemctl status docker; journalctl -u docker -n 50")
-    if engine.problem or not engine.cli:
-        why = engine.problem or "the engine responds, but the docker command is missing"
-        return Refused(host.name, why, f"{PROVISION_ENGINE}; or set ddp_job_runtime to process")
-    if job.image_pull == "never" and engine.image is None:
-        return Refused(
-            host.name, f"image {job.image} is missing and ddp_job_image_pull is never", load_image(job.image)
-        )
-    return None
-
-
-def load_image(image: str) -> str:
-    """Command that copies the image from the controller to hosts."""
-    return f"ddp-play image load -i INVENTORY --limit HOSTS --image {image}"
 
 
 def _image_id(job: Job, hosts: tuple[HostFacts, ...]) -> str:
     """Image id, the same on all hosts; empty while a host still has to pull. HostNotReady if the ids differ."""
+    if job.chosen_runtime == "apptainer":
+        files = {host.apptainer.image.id for host in hosts if host.apptainer and host.apptainer.image}
+        return next(iter(files)) if len(files) == 1 else ""
     ids = {host.name: host.engine.image.id for host in hosts if host.engine and host.engine.image}
     if len(set(ids.values())) > 1:
         rows = "\n".join(f"  {name}: {image_id[:19]}" for name, image_id in sorted(ids.items()))
@@ -273,7 +227,7 @@ def what_makes_usable(shared: SharedDir, user: User) -> str:
 
 def _warnings(context: RankContext) -> tuple[str, ...]:
     job, hosts = context.job, context.hosts
-    found = []
+    found = [*unused_limits(job), *image_differences(job, hosts)]
     if job.restarts and not context.shared_dirs:
         found.append(
             "ddp_job_restarts without ddp_shared_dir: each attempt has an empty working directory, so training starts "

@@ -64,8 +64,18 @@ class RankContext:
 
     @property
     def docker(self) -> bool:
-        """Do ranks run in containers?"""
+        """Do ranks run in containers of Docker?"""
         return self.job.chosen_runtime == "docker"
+
+    @property
+    def apptainer(self) -> bool:
+        """Does Apptainer start the ranks, as processes of the host in an image?"""
+        return self.job.chosen_runtime == "apptainer"
+
+    @property
+    def in_image(self) -> bool:
+        """Do ranks have the programs of an image, and not those of the host?"""
+        return self.docker or self.apptainer
 
     @property
     def torchrun(self) -> bool:
@@ -73,6 +83,8 @@ class RankContext:
         return self.job.launcher == "torchrun"
 
     def _common_torch(self) -> str:
+        if self.apptainer:
+            return ""
         images = [host.engine.image for host in self.hosts if host.engine and host.engine.image]
         found = [image.torch for image in images] if self.docker else [host.rank_torch for host in self.hosts]
         return found[0] if len(found) == len(self.hosts) and len(set(found)) == 1 else ""

@@ -82,7 +82,7 @@ def _own_env(context: RankContext, place: Place, own_dir: str) -> list[EnvVar]:
         *_fabric_env(context, place.host),
         *_nccl_env(context, own_dir),
         *_cpu_env(context),
-        *_host_env(place.host, own_dir, docker=context.docker),
+        *_host_env(place.host, own_dir, in_image=context.in_image),
         *_wandb_env(context),
     ]
     if context.job.timeout:
@@ -178,8 +178,8 @@ def _cpu_env(context: RankContext) -> list[EnvVar]:
     return [EnvVar("ACCELERATE_USE_CPU", "true", "plan: no GPUs, and Accelerate connects ranks on CPUs only if told")]
 
 
-def _host_env(host: HostFacts, own_dir: str, *, docker: bool) -> list[EnvVar]:
-    if docker:
+def _host_env(host: HostFacts, own_dir: str, *, in_image: bool) -> list[EnvVar]:
+    if in_image:
         return [EnvVar("HOME", own_dir, "plan: the rank's user may have no home in the image", late=True)]
     bin_dir = host.rank_python.rpartition("/")[0]
     path = ":".join(dict.fromkeys((bin_dir, "/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin")))

@@ -83,13 +83,13 @@ def numa_option(context: RankContext, host: HostFacts) -> str:
     found = re.match(r"(\d+)\.(\d+)", context.torch)
     known = (int(found[1]), int(found[2])) if found else None
     if job.numa == "auto":
-        return mode if known and known >= WITH_NUMA_BINDING and host.numactl and not context.docker else "none"
+        return mode if known and known >= WITH_NUMA_BINDING and host.numactl and not context.in_image else "none"
     if mode != "none" and known and known < WITH_NUMA_BINDING:
         raise UsageError(
             f"ddp_job_numa is {job.numa}, and torchrun of torch {context.torch} has no --numa-binding",
             hint="use torch 2.9 or newer, set ddp_job_launcher to ranks, or set ddp_job_numa to none",
         )
-    if mode != "none" and not context.docker and not host.numactl:
+    if mode != "none" and not context.in_image and not host.numactl:
         raise HostNotReady(
             f"{host.name}: ddp_job_numa is {job.numa}, and torchrun binds with numactl, which is not installed",
             hint="install numactl, set ddp_job_launcher to ranks, or set ddp_job_numa to none",

@@ -13,6 +13,7 @@ from ddp_play.errors import Busy, UsageError
 from ddp_play.guard.protocol import run_key
 from ddp_play.planning.launch_placeholders import ATTEMPT, HOST_DIR, RUN_ID, RUN_KEY, bind
 from ddp_play.planning.plan_document import HostPlan, plan_from_json
+from ddp_play.planning.rank_image import launch_env
 
 if TYPE_CHECKING:
     from ddp_play.bundle.run_lookup import Run
@@ -55,6 +56,11 @@ def _host_command(run: Run, host: HostPlan, rank: int, command: list[str], *, te
     directory = (run.document.get("directories") or {}).get(host.name) or _directory_of_an_earlier_version(variables)
     if directory:
         values[HOST_DIR] = directory
+    if image_words := host.rank(rank).image_words:
+        pairs = (variable.partition("=") for variable in variables)
+        env = launch_env(image_words[0], {name: value for name, _, value in pairs})
+        inside = [bind(word, values) for word in image_words]
+        return f"cd / && exec env {shlex.join(f'{n}={v}' for n, v in env.items())} {shlex.join([*inside, *command])}"
     return f"cd {shlex.quote(bind(host.workdir, values))} && exec env {shlex.join(variables)} {shlex.join(command)}"
 
 

@@ -17,6 +17,7 @@ from ddp_play.bundle.disk_space import unless_full
 from ddp_play.bundle.paths import read_json, write_json, write_text
 from ddp_play.errors import Busy, DdpPlayError, SlotsTaken, UsageError
 from ddp_play.planning.host_facts import facts_from_json
+from ddp_play.planning.image_files import is_pulled
 from ddp_play.run import attempt_progress
 from ddp_play.run.collect_and_clean import CLEAN_S
 from ddp_play.run.host_spec import Launch, only_copy_on_hosts, run_paths, shared_runs
@@ -145,7 +146,7 @@ class Starter:
         self.gang.ask(
             "prepare",
             "prepared",
-            deadline_s=PULL_S if self.plan.runtime == "docker" and not self.plan.image_id else PREPARE_S,
+            deadline_s=PULL_S if self._may_pull() else PREPARE_S,
             fields=lambda link: {
                 "spec": specs[link.name],
                 "secrets": self.assignment.secrets,
@@ -157,6 +158,11 @@ class Starter:
         self.bundle.update_run(head_port=port, directories=prepared.directories)
         self.journal.emit("prepared", port=port, hosts=[link.name for link in self.gang.links])
         return prepared
+
+    def _may_pull(self) -> bool:
+        """Whether hosts may have to pull the image first."""
+        docker = self.plan.runtime == "docker" and not self.plan.image_id
+        return docker or (self.plan.runtime == "apptainer" and is_pulled(self.plan.image))
 
     def _launch(self, port: int) -> Launch:
         return Launch(

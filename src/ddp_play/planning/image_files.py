@@ -1,0 +1,46 @@
+"""Images as Apptainer names them: a SIF file, a sandbox directory, or a reference that each host pulls. Pure."""
+
+from __future__ import annotations
+
+import re
+
+PULLED = ("docker://", "oras://")
+SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):/")
+FORMS = "the absolute path of a .sif file or of a sandbox directory on the hosts, docker://REF, or oras://REF"
+
+
+def is_apptainers(image: str) -> bool:
+    """Can only Apptainer read this name? Docker's names are no paths and have no scheme."""
+    return image.startswith("/") or SCHEME.match(image) is not None
+
+
+def is_pulled(image: str) -> bool:
+    """Does each host pull it before the start?"""
+    return image.startswith(PULLED)
+
+
+def problem(image: str, pull: str) -> str:
+    """Why Apptainer cannot take this image, with what to write; empty if it can."""
+    if re.search(r"[\x00-\x1f]", image):
+        return f"{image!r} holds a control character"
+    if image.startswith("/"):
+        return ""
+    if is_pulled(image):
+        return _pull_problem(image, pull)
+    if scheme := SCHEME.match(image):
+        return f"{image} has the scheme {scheme[1]}, which is not supported; write {FORMS}"
+    if image.startswith((".", "~")) or re.search(r"\.(sif|img|sqsh|squashfs)$", image):
+        return f"{image} is no absolute path, and hosts have no common directory that it could be below"
+    return f"{image} is a name of Docker's; write docker://{image}, or {FORMS}"
+
+
+def _pull_problem(image: str, pull: str) -> str:
+    scheme, _, reference = image.partition("://")
+    if not reference or reference.startswith("/"):
+        return f"{image} names nothing after {scheme}://; paths are written without a scheme"
+    if pull == "never":
+        return (
+            f"{image} is pulled before each run, and ddp_job_image_pull is never; "
+            f"apptainer pull FILE.sif {image} makes a file that can be named by its path"
+        )
+    return ""

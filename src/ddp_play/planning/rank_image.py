@@ -1,0 +1,74 @@
+"""Words that start a command in an image with Apptainer, as a process of the host, and the environment for them. Pure.
+
+The image has the paths of the host for the files of the run. Signals, exit codes, memory and network are those of a
+process: Apptainer keeps one process above the command, and no namespace but that of mounts.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from typing import TYPE_CHECKING
+
+from ddp_play.planning.image_files import is_pulled
+from ddp_play.planning.launch_placeholders import HOST_DIR, SECRETS_DIR
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ddp_play.planning.rank_context import Place, RankContext
+    from ddp_play.planning.rank_environment import EnvVar
+
+# Where a host pulls the image to: it is gone with the run, and Apptainer's cache keeps what the next pull needs.
+PULLED_FILE = f"{HOST_DIR}/image/rank.sif"
+# For Apptainer itself, which starts other programs; the command in the image has the image's PATH.
+PROGRAM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+# Variables of the job that are settings of the program, such as APPTAINER_BIND.
+SETTINGS = ("APPTAINER_", "SINGULARITY_")
+
+
+def exec_words(context: RankContext, place: Place, env: tuple[EnvVar, ...]) -> tuple[str, ...]:
+    """All that comes before the command of a rank, or of the torchrun of a host. `env`: of this command."""
+    found = place.host.apptainer
+    # Values of variables stay exact only with --no-eval: a shell would read them.
+    words = [found.program if found else "apptainer", "--quiet", "--nocolor", "exec", "--no-eval"]
+    if place.host.gpus and context.job.gpus == "auto":
+        words.append("--nv")
+    home = next((var for var in env if var.name == "HOME" and not var.is_secret), None)
+    words += ["--home", home.value] if home and home.value.startswith(("/", HOST_DIR)) else ["--no-home"]
+    for source, target, read_only in _binds(context, place):
+        words += ["--mount", _mount(source, target, read_only=read_only)]
+    words += ["--pwd", place.workdir, PULLED_FILE if is_pulled(context.job.image) else context.job.image]
+    return tuple(words)
+
+
+def _binds(context: RankContext, place: Place) -> list[tuple[str, str, bool]]:
+    """(source, target, read-only): what is deeper in another bind comes after it."""
+    binds = [(HOST_DIR, HOST_DIR, False)]
+    if place.shared_dir:
+        binds.append((place.shared_dir, place.shared_dir, False))
+    if context.caller.secret_names:
+        binds.append((SECRETS_DIR, SECRETS_DIR, True))
+    if place.host.nccl_conf:
+        binds.append(("/etc/nccl.conf", "/etc/nccl.conf", True))
+    return [*binds, *((mount.source, mount.target, mount.read_only) for mount in context.job.mounts)]
+
+
+def _mount(source: str, target: str, *, read_only: bool) -> str:
+    """A value of --mount, a row of CSV: paths may have colons, and quotes are doubled."""
+    fields = ["type=bind", f"source={source}", f"destination={target}", *(["ro"] if read_only else [])]
+    return ",".join('"' + field.replace('"', '""') + '"' if '"' in field else field for field in fields)
+
+
+def launch_env(program: str, env: Mapping[str, str]) -> dict[str, str]:
+    """The environment of the program, for the command in the image to have `env`; HOME is a word (`exec_words`)."""
+    prefix = env_prefix(program)
+    inside = {name: value for name, value in env.items() if name != "HOME"}
+    return {
+        "PATH": f"{posixpath.dirname(program)}:{PROGRAM_PATH}",
+        **{name if name.startswith(SETTINGS) else prefix + name: value for name, value in inside.items()},
+    }
+
+
+def env_prefix(program: str) -> str:
+    """What makes a variable of the program one of the command; it wins over one that the image sets."""
+    return "SINGULARITYENV_" if program.endswith("singularity") else "APPTAINERENV_"
