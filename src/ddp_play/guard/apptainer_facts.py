@@ -13,7 +13,7 @@ from .rank_user import User, acting_as, process_options, wanted_user
 NAMES = ("apptainer", "singularity")
 VERSION = re.compile(r"^(\S+)(?: version)? v?(\d[\w.+~-]*)", re.MULTILINE)
 TIMEOUT_S = 20
-# Beginning of a SIF file: a line for the shell, magic, versions, architecture, id (github.com/apptainer/sif, create.go).
+# Beginning of a SIF file: line for the shell, magic, versions, architecture, id (github.com/apptainer/sif, create.go).
 SIF_MAGIC, SIF_MAGIC_AT, SIF_ID_AT, SIF_ID_BYTES = b"SIF_MAGIC\0", 32, 48, 16
 EXT_MAGIC, EXT_MAGIC_AT = b"\x53\xef", 1024 + 56
 SQUASHFS_MAGIC = b"hsqs"

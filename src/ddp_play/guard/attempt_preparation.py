@@ -55,8 +55,8 @@ def prepare(
             container_creation.create(spec)
             write_json(place.spec, spec)  # with the ids of the containers
         if spec["runtime"] == "apptainer":
-            image_start.provide(place, spec, registry)
-            image_start.try_out(place, spec)
+            image_start.provide(spec, registry)
+            image_start.try_out(spec)
         _check_rendezvous(spec)
         return guard_start.start_guard(place, ends_at_logout=ends_at_logout)
     except Refused:

@@ -7,13 +7,10 @@ import pwd
 import re
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, List
+from typing import Any, Dict, List
 
 from .rank_user import User, other_user, process_options
 from .refusal import Refused
-
-if TYPE_CHECKING:
-    from .run_directory import HostRun
 
 PULLED = ("docker://", "oras://")
 TRY_S = 60.0
@@ -33,7 +30,7 @@ HINTS = (
 )
 
 
-def provide(place: HostRun, spec: Dict[str, Any], registry: Dict[str, str]) -> None:
+def provide(spec: Dict[str, Any], registry: Dict[str, str]) -> None:
     """Pull the image as the ranks' user, if its name is a reference. Raises Refused."""
     reference = spec["image"]
     if not reference.startswith(PULLED):
@@ -56,7 +53,7 @@ def provide(place: HostRun, spec: Dict[str, Any], registry: Dict[str, str]) -> N
         )
 
 
-def try_out(place: HostRun, spec: Dict[str, Any]) -> None:
+def try_out(spec: Dict[str, Any]) -> None:
     """Start a command that does nothing in the image, as the first rank will be started. Raises Refused."""
     unit = _first(spec)
     words = [*unit["argv"][: unit["num_image_words"]], "true"]

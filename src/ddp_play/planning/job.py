@@ -96,10 +96,7 @@ class Job(BaseModel):
     def _consistent(self) -> Job:
         if not self.command or not all(self.command):
             raise ValueError("ddp_job_command is empty; give the command of one rank, for instance [python, train.py]")
-        if self.runtime in ("docker", "apptainer") and not self.image:
-            raise ValueError(f"ddp_job_runtime is {self.runtime} and ddp_job_image is not set")
-        if self.chosen_runtime == "apptainer" and (problem := image_files.problem(self.image, self.image_pull)):
-            raise ValueError(f"ddp_job_image: {problem}")
+        self._check_image()
         first, last = self.port_range
         if not 1024 <= first <= last <= 65535:
             raise ValueError(f"ddp_job_port_range {first}-{last} is not within 1024-65535")
@@ -112,6 +109,12 @@ class Job(BaseModel):
             raise ValueError("ddp_job_wandb_resume gives each rank an id, which torchrun cannot; use launcher ranks")
         self._check_nul()
         return self
+
+    def _check_image(self) -> None:
+        if self.runtime in ("docker", "apptainer") and not self.image:
+            raise ValueError(f"ddp_job_runtime is {self.runtime} and ddp_job_image is not set")
+        if self.chosen_runtime == "apptainer" and (problem := image_files.problem(self.image, self.image_pull)):
+            raise ValueError(f"ddp_job_image: {problem}")
 
     def _check_nul(self) -> None:
         """Refuse NUL bytes: the kernel ends arguments and variables at them."""
