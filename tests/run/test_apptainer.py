@@ -88,7 +88,7 @@ def test_ranks_get_their_variables_exactly_and_no_word_holds_a_secret(play: Play
         + NAME
         + '" /etc/os-release'
     )
-    secret = "not-to-be-seen"  # noqa: S105
+    secret = "not-to-be-seen"
     values = {"env": {"ODD": ODD, "TOKEN": secret}, "secrets": {"FILED": "filed"}, "workdir": "/var/tmp"}
     done = play(*arguments(play, image, ["sh", "-c", show, "x", "a b"], **values))
     assert done.code == 0, done.err

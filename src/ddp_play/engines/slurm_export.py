@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING
 from ddp_play.engines.slurm_losses import loss_table, losses
 from ddp_play.engines.slurm_script import time_limit
 from ddp_play.errors import UsageError
+from ddp_play.planning.image_files import is_pulled
+from ddp_play.planning.rank_image import mount_word
 
 if TYPE_CHECKING:
     from ddp_play.planning.job import Job
 
+# An image that is pulled once, into the directory that all nodes share.
+PULLED = '"$RESULTS/image.sif"'
 _PLACEHOLDER = re.compile(r"{([a-z_]+)}")
 # Placeholders of a command, as the script's variables.
 SHELL_NAMES = {
@@ -123,8 +127,9 @@ def export_script(job: Job, playbook: str) -> str:
         "",
         SETUP.format(**_setup(job)).rstrip(),
         *(f"export {name}={shlex.quote(value)}" for name, value in sorted(job.env.items()) if value is not None),
+        *_pull(job),
         "",
-        NODE_BEGIN + f"    {shell_command(job.command)}",
+        NODE_BEGIN + "".join(f"    {line}\n" for line in _started(job)).rstrip("\n"),
         NODE_END.replace("@GRACE@", f"{max(1, math.ceil(job.failure_grace))}").rstrip(),
         END.rstrip(),
         "",
@@ -134,20 +139,40 @@ def export_script(job: Job, playbook: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def shell_command(command: tuple[str, ...]) -> str:
-    """The command for a shell: everything quoted, placeholders as variables."""
-    return " ".join(_shell_word(word) for word in command)
+def _started(job: Job) -> list[str]:
+    """Lines that start a rank: its command, or Apptainer with it. The image has its own Python and the host's paths."""
+    if job.chosen_runtime != "apptainer":
+        return [shell_command(job.command)]
+    words = ["apptainer", "--quiet", "exec", "--no-eval", '--home "$RESULTS/home-$RANK"']
+    words += ["${SLURM_GPUS_ON_NODE:+--nv}"] if job.gpus == "auto" else []
+    words.append('--mount "type=bind,source=$PWD,destination=$PWD"')
+    for mount in job.mounts:
+        words.append(f"--mount {shlex.quote(mount_word(mount.source, mount.target, read_only=mount.read_only))}")
+    words.append(f"--pwd {shlex.quote(job.workdir)}" if job.workdir else '--pwd "$PWD"')
+    words.append(PULLED if is_pulled(job.image) else shlex.quote(job.image))
+    return ['mkdir -p "$RESULTS/home-$RANK"', f"{' '.join(words)} {shell_command(job.command, python='python')}"]
 
 
-def _shell_word(word: str) -> str:
+def _pull(job: Job) -> list[str]:
+    """Lines that pull an image once for all nodes."""
+    if job.chosen_runtime != "apptainer" or not is_pulled(job.image):
+        return []
+    return [f"apptainer --quiet pull --force {PULLED} {shlex.quote(job.image)} || exit 69"]
+
+
+def shell_command(command: tuple[str, ...], *, python: str = '"$PYTHON"') -> str:
+    """The command for a shell: everything quoted, placeholders as variables. `python`: for the word of this name."""
+    return " ".join(python if word == "python" else _shell_word(word, python) for word in command)
+
+
+def _shell_word(word: str, python: str) -> str:
     """`--rank={rank}` -> `--rank="$RANK"`. Other braces stay."""
-    if word == "python":
-        return '"$PYTHON"'
     parts, end = [], 0
     for match in _PLACEHOLDER.finditer(word):
         if match[1] in SHELL_NAMES:
             literal = word[end : match.start()]
-            parts += [shlex.quote(literal) if literal else "", f'"${SHELL_NAMES[match[1]]}"']
+            value = python if match[1] == "python" else f'"${SHELL_NAMES[match[1]]}"'
+            parts += [shlex.quote(literal) if literal else "", value]
             end = match.end()
     rest = word[end:]
     return "".join([*parts, shlex.quote(rest) if rest or not parts else ""])
@@ -180,7 +205,8 @@ def _setup(job: Job) -> dict[str, str]:
     if backend == "auto":
         backend = '$([ -n "${SLURM_GPUS_ON_NODE:-}" ] && echo nccl || echo gloo)' if job.gpus == "auto" else "gloo"
     methods = {"env": "env://", "tcp": "tcp://$MASTER_ADDR:$MASTER_PORT", "file": "file://$RESULTS/rendezvous"}
-    workdir = job.workdir or job.source
+    # of a job with an image, ddp_job_workdir is a directory in it
+    workdir = job.source if job.chosen_runtime == "apptainer" else job.workdir or job.source
     return {
         "chdir": f"cd {shlex.quote(workdir)} || exit 69" if workdir else 'cd "$SLURM_SUBMIT_DIR" || exit 69',
         "ranks": ranks,
@@ -194,7 +220,7 @@ def _setup(job: Job) -> dict[str, str]:
 def _refuse(job: Job) -> None:
     """UsageError for what the script would do in another way than the job says."""
     reasons = {
-        "it has an image: containers are not exported yet": job.chosen_runtime == "docker",
+        f"its image is Docker's; ddp_job_image: docker://{job.image} is Apptainer's": job.chosen_runtime == "docker",
         "its launcher is torchrun: only ddp_job_launcher: ranks is exported": job.launcher != "ranks",
         "its backend is mpi: which PMI its ranks would find is the cluster's": job.backend == "mpi",
         "its init method is a Store of ddp-play's own": job.init_method == "store",

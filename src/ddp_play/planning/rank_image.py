@@ -36,7 +36,7 @@ def exec_words(context: RankContext, place: Place, env: tuple[EnvVar, ...]) -> t
     home = next((var for var in env if var.name == "HOME" and not var.is_secret), None)
     words += ["--home", home.value] if home and home.value.startswith(("/", HOST_DIR)) else ["--no-home"]
     for source, target, read_only in _binds(context, place):
-        words += ["--mount", _mount(source, target, read_only=read_only)]
+        words += ["--mount", mount_word(source, target, read_only=read_only)]
     words += ["--pwd", place.workdir, PULLED_FILE if is_pulled(context.job.image) else context.job.image]
     return tuple(words)
 
@@ -53,7 +53,7 @@ def _binds(context: RankContext, place: Place) -> list[tuple[str, str, bool]]:
     return [*binds, *((mount.source, mount.target, mount.read_only) for mount in context.job.mounts)]
 
 
-def _mount(source: str, target: str, *, read_only: bool) -> str:
+def mount_word(source: str, target: str, *, read_only: bool) -> str:
     """A value of --mount, a row of CSV: paths may have colons, and quotes are doubled."""
     fields = ["type=bind", f"source={source}", f"destination={target}", *(["ro"] if read_only else [])]
     return ",".join('"' + field.replace('"', '""') + '"' if '"' in field else field for field in fields)
