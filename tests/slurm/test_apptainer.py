@@ -77,7 +77,7 @@ def test_an_exported_script_starts_the_same_image(login: Login, image: str) -> N
     job, results = submit(login, command=command, image=image, mounts=mounts(), source=str(login.play.cwd))
     output = next(login.play.cwd.glob("slurm-*.out")).read_text()
     assert (job["JobState"], job["ExitCode"]) == ("FAILED", "9:0"), output
-    assert (results / "rank-3.log").read_text() == "rank 3 of 4 in the image\n3/4\n"
+    assert (results / "rank-3.log").read_text().startswith("rank 3 of 4 in the image\n3/4\n")
     assert "rank 2 on n2 failed first: exit code 9" in output
     assert not living(f"{results}/home-")
 
