@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sys
+import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.apptainer_image import NAME, made_image, mounts
+from tests.run import ssh_server
 from tests.run.conftest import LOCAL, Play, alive, living
 from tests.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 pytestmark = [pytest.mark.dist, pytest.mark.runner]
 
@@ -163,12 +169,38 @@ def test_what_cannot_be_started_is_refused_before_the_start(play: Play, image: s
     assert (no_directory.code, "ddp_job_workdir is a directory of the image" in no_directory.err) == (69, True)
 
 
-def test_root_starts_ranks_for_another_user(play: Play, image: str) -> None:
+@pytest.fixture
+def open_image(image: str) -> Iterator[str]:
+    """The image where every user finds it."""
+    with tempfile.TemporaryDirectory(prefix="ddp-play-image-") as directory:
+        Path(directory).chmod(0o755)
+        shutil.copytree(image, f"{directory}/root", symlinks=True)
+        yield f"{directory}/root"
+
+
+def test_root_starts_ranks_for_another_user(play: Play, open_image: str) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root starts ranks for others")
-    for path in (Path(image), *Path(image).parents):
-        if path.stat().st_mode & 0o055 != 0o055 and path.is_relative_to("/tmp"):
-            path.chmod(0o755)
-    done = play(*arguments(play, image, ["sh", "-c", "id -u; touch $HOME/mine"], user="65534:65534"))
+    for path in (play.cwd.parent, *play.cwd.parent.parents):
+        if path.owner() == "root" and not path.stat().st_mode & 0o001:
+            path.chmod(path.stat().st_mode | 0o011)  # of pytest, which lets nobody in
+    done = play(*arguments(play, open_image, ["sh", "-c", "id -u; touch $HOME/mine"], user="65534:65534"))
     assert done.code == 0, done.err
     assert logs(play) == ["65534\n"] * 2
+
+
+def test_a_user_without_rights_runs_an_image_over_ssh(play: Play, open_image: str, tmp_path: Path) -> None:
+    if reason := ssh_server.why_not():
+        pytest.skip(reason)
+    directory = Path(shutil.which("apptainer") or "").parent
+    settings = f"SetEnv PATH={directory}:/usr/bin:/bin\n"
+    with ssh_server.running(tmp_path / "server", [ssh_server.User("kim", "/bin/bash")], settings) as server:
+        hosts = {"h1": server.host("kim")}
+        inventory = play.write("hosts.json", json.dumps({"all": {"children": {"ranks": {"hosts": hosts}}}}))
+        command = ["sh", "-c", "echo $(id -un) in $(cut -d '\"' -f 2 /etc/os-release); [ $RANK = 1 ] && exit 9; sleep 600"]
+        values = {"image": open_image, "mounts": mounts(), "command": command, "ranks_per_host": 2, "gpus": "none"}
+        done = play("run", play.job(values), "-i", inventory, "--name", "run")
+        assert (done.code, "rank 1 on h1 failed first: exit code 9" in done.err) == (9, True), done.err
+        assert logs(play) == [f"kim in {NAME}\n"] * 2
+        assert [path for path in server.left_behind("kim") if "run." in path] == []
+        assert not living("APPTAINERENV_DDP_PLAY_RUN_ID=run")

@@ -43,7 +43,8 @@ def provide(spec: Dict[str, Any], registry: Dict[str, str]) -> None:
         os.chown(str(file.parent), found["uid"], found["gid"])
     env = {**os.environ, "HOME": _home(spec.get("user"))}
     if registry:  # not as words: every user of the host sees those
-        env.update(APPTAINER_DOCKER_USERNAME=registry["username"], APPTAINER_DOCKER_PASSWORD=registry["password"])
+        prefix = "SINGULARITY_DOCKER_" if program.endswith("singularity") else "APPTAINER_DOCKER_"
+        env.update({prefix + "USERNAME": registry["username"], prefix + "PASSWORD": registry["password"]})
     words = [program, "--quiet", "--nocolor", "pull", str(file), reference]
     done = _run(words, env, float(spec["pull_timeout_s"]), spec.get("user"))
     if done.returncode:
