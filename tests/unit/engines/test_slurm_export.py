@@ -70,7 +70,7 @@ def test_settings_of_the_job(values: dict[str, Any], line: str) -> None:
 @pytest.mark.parametrize(
     ("values", "reason"),
     [
-        ({"image": "team/train:2"}, "containers are not exported yet"),
+        ({"image": "team/train:2"}, "docker://team/train:2 is Apptainer's"),
         ({"launcher": "torchrun"}, "its launcher is torchrun"),
         ({"backend": "mpi"}, "its backend is mpi"),
         ({"init_method": "store"}, "a Store of ddp-play's own"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ddp_play.guard import ranks
+from ddp_play.guard import processes, ranks
 from ddp_play.guard.container_rank import make
 from ddp_play.guard.image_rank import ImageRank
 from ddp_play.guard.run_directory import HostRun
@@ -76,5 +76,5 @@ def test_every_signal_reaches_the_command_once(rank: ImageRank) -> None:
 def test_kill_ends_the_whole_group(rank: ImageRank) -> None:
     (inside,) = [pid for pid, _ in rank._inside()]
     end(rank)
-    wait_until(lambda: not ranks.processes.alive(inside, None), timeout_s=20, what="the command's end")
+    wait_until(lambda: not processes.alive(inside, None), timeout_s=20, what="the command's end")
     rank.deliver(signal.SIGTERM)  # nobody is there, and the number may be somebody else's
