@@ -197,7 +197,11 @@ def test_a_user_without_rights_runs_an_image_over_ssh(play: Play, open_image: st
     with ssh_server.running(tmp_path / "server", [ssh_server.User("kim", "/bin/bash")], settings) as server:
         hosts = {"h1": server.host("kim")}
         inventory = play.write("hosts.json", json.dumps({"all": {"children": {"ranks": {"hosts": hosts}}}}))
-        command = ["sh", "-c", "echo $(id -un) in $(cut -d '\"' -f 2 /etc/os-release); [ $RANK = 1 ] && exit 9; sleep 600"]
+        command = [
+            "sh",
+            "-c",
+            "echo $(id -un) in $(cut -d '\"' -f 2 /etc/os-release); [ $RANK = 1 ] && exit 9; sleep 600",
+        ]
         values = {"image": open_image, "mounts": mounts(), "command": command, "ranks_per_host": 2, "gpus": "none"}
         done = play("run", play.job(values), "-i", inventory, "--name", "run")
         assert (done.code, "rank 1 on h1 failed first: exit code 9" in done.err) == (9, True), done.err

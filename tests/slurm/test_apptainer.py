@@ -85,4 +85,4 @@ def test_an_exported_script_starts_the_same_image(login: Login, image: str) -> N
 def test_an_image_of_dockers_is_refused_with_the_name_that_apptainer_takes(login: Login) -> None:
     done = login.play(*login.job("true", image="team/train:2"))
     assert done.code == 64
-    assert "ddp_job_image: docker://team/train:2" in done.err
+    assert "ddp_job_runtime: apptainer with ddp_job_image: docker://team/train:2" in done.err

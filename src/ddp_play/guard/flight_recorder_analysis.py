@@ -12,6 +12,7 @@ import resource
 import shutil
 import signal
 import subprocess
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
 from . import docker_socket, processes
@@ -20,8 +21,6 @@ from .refusal import Refused
 from .untrusted_paths import Below, locate, new_file, remove
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from .run_directory import HostRun
 
 TIME_S = 60.0
@@ -83,6 +82,9 @@ class Dumps:
 
 def _analyse(place: HostRun, spec: Dict[str, Any]) -> str:
     uid, gid = _reader(spec)
+    unit = spec.get("agent") or spec["ranks"][0]
+    if unit.get("num_image_words"):
+        return _run_in_image(unit, place.flight_recorder, (uid, gid))
     _hand_over(place.flight_recorder, uid, gid)
     if spec.get("runtime") == "docker":
         name = "ddp-%s-a%s-fr" % (place.run_key, spec["attempt"])
@@ -92,10 +94,6 @@ def _analyse(place: HostRun, spec: Dict[str, Any]) -> str:
             place.flight_recorder,
             name=name,
         )
-    unit = spec.get("agent") or spec["ranks"][0]
-    if unit.get("num_image_words"):
-        env = {"PATH": unit["env"].get("PATH", os.defpath)}
-        return _run(_in_image(unit, place.flight_recorder), env, place.flight_recorder, user=(uid, gid))
     env = spec["ranks"][0]["env"]
     python = shutil.which("python", path=env.get("PATH")) or shutil.which("python3", path=env.get("PATH"))
     if python is None:
@@ -111,6 +109,17 @@ def _in_image(unit: Dict[str, Any], where: Path) -> List[str]:
     args = [unit["argv"][0], "--quiet", "--nocolor", "exec", "--containall", "--no-home"]
     args += ["--mount", "type=bind,source=%s,destination=/dumps,ro" % where, "--pwd", "/dumps"]
     return [*args, image, "sh", "-c", "export OMP_NUM_THREADS=1 CUDA_VISIBLE_DEVICES=; " + IN_CONTAINER]
+
+
+def _run_in_image(unit: Dict[str, Any], where: Path, user: Tuple[int, int]) -> str:
+    """Beginning of the output in the ranks' image. Its user has to find the dumps by their path, so they are copied."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="ddp-play-") as scratch:
+        copy = Path(shutil.copytree(str(where), scratch + "/dumps", symlinks=True))
+        Path(scratch).chmod(0o711)
+        _hand_over(copy, *user)
+        return _run(_in_image(unit, copy), {"PATH": unit["env"].get("PATH", os.defpath)}, Path("/"), user=user)
 
 
 def _reader(spec: Dict[str, Any]) -> Tuple[int, int]:

@@ -116,9 +116,10 @@ def _stop_ranks(state: Dict[str, Any]) -> List[str]:
     """
     if not same_boot(state):
         return []
-    killed = [("torchrun", process) for process in _kill_torchrun(state.get("agent") or {})]  # it would start ranks
+    killed = [("torchrun", process) for process in _kill_tree(state.get("agent") or {})]  # it would start ranks
     for rank, row in (state.get("ranks") or {}).items():
-        killed += [("rank %s" % rank, process) for process in _kill(row)]
+        kill = _kill_tree if row.get("in_image") else _kill
+        killed += [("rank %s" % rank, process) for process in kill(row)]
     deadline = time.monotonic() + KILL_S
     while time.monotonic() < deadline and any(processes.alive(*process) for _, process in killed):
         time.sleep(0.02)
@@ -140,8 +141,11 @@ def _kill(row: Dict[str, Any]) -> List[Process]:
     return []
 
 
-def _kill_torchrun(row: Dict[str, Any]) -> List[Process]:
-    """Kill torchrun with all that it has started, because a rank leads a group of its own; return what was killed."""
+def _kill_tree(row: Dict[str, Any]) -> List[Process]:
+    """Kill a process with all that it has started; return what was killed.
+
+    A rank of torchrun leads a group of its own, and so does a program that mounts an image for Apptainer.
+    """
     found: Dict[int, Optional[int]] = {}
     pid, ticks = row.get("pid"), row.get("ticks")
     if pid and ticks and not row.get("container") and processes.signal_exactly(int(pid), ticks, signal.SIGSTOP):

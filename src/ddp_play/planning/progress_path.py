@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ddp_play.planning.rank_context import Place, RankContext
 
 VARIABLE = "ddp_job_progress"
+OF_THE_HOST = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - Apptainer mounts these of the host
 
 
 def progress_path(context: RankContext, place: Place) -> str:
@@ -21,7 +22,7 @@ def progress_path(context: RankContext, place: Place) -> str:
         return ""
     pattern = job.progress.replace("{run_id}", RUN_ID)
     path = posixpath.normpath(posixpath.join(place.workdir, pattern))
-    if context.docker:
+    if context.in_image:
         path = _outside(context, place, path)
     if job.restarts and path.startswith(HOST_DIR):
         raise UsageError(
@@ -35,11 +36,12 @@ def _outside(context: RankContext, place: Place, path: str) -> str:
     """A path of the container as a path of the host, by the innermost mount that it is in."""
     binds = [(mount.target, mount.source) for mount in context.job.mounts]
     binds += [(place.shared_dir, place.shared_dir)] if place.shared_dir else []
-    binds += [(place.workdir, place.source_dir)] if place.source_dir else []
+    binds += [(place.workdir, place.source_dir)] if place.source_dir and context.docker else []
+    binds += [(path, path) for path in (HOST_DIR, *OF_THE_HOST)] if context.apptainer else []
     found = [(target.rstrip("/"), source) for target, source in binds if _is_below(path, target.rstrip("/"))]
     if not found:
         raise UsageError(
-            f"{VARIABLE}: {path} is inside the container only, and is gone with it",
+            f"{VARIABLE}: {path} is inside the image or the container only, and is gone with it",
             hint="name files in a mount of the job (ddp_job_mounts), in the shared directory or in the source",
         )
     target, source = max(found, key=lambda item: len(item[0]))

@@ -40,6 +40,9 @@ def _of_host(known: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, st
     python = facts.get("rank_python")
     if isinstance(python, dict):
         found |= {name: _text(python.get(name)) for name in ("torch", "mpi4py")}
+    apptainer = facts.get("apptainer")
+    if isinstance(apptainer, dict):
+        found["apptainer"] = f"{_text(apptainer.get('name'))} {_text(apptainer.get('version'))}".strip()
     return {name: text for name, text in found.items() if text}
 
 

@@ -11,8 +11,8 @@ from ddp_play.engines.registry import engine_of
 from ddp_play.engines.route import Route
 from ddp_play.errors import Busy, UsageError
 from ddp_play.guard.protocol import run_key
-from ddp_play.planning.launch_placeholders import ATTEMPT, HOST_DIR, RUN_ID, RUN_KEY, bind
-from ddp_play.planning.plan_document import HostPlan, plan_from_json
+from ddp_play.planning.launch_placeholders import ATTEMPT, HOST_DIR, RUN_ID, RUN_KEY, SECRETS_DIR, bind
+from ddp_play.planning.plan_document import HostPlan, Unit, plan_from_json
 from ddp_play.planning.rank_image import launch_env
 
 if TYPE_CHECKING:
@@ -56,12 +56,21 @@ def _host_command(run: Run, host: HostPlan, rank: int, command: list[str], *, te
     directory = (run.document.get("directories") or {}).get(host.name) or _directory_of_an_earlier_version(variables)
     if directory:
         values[HOST_DIR] = directory
-    if image_words := host.rank(rank).image_words:
-        pairs = (variable.partition("=") for variable in variables)
-        env = launch_env(image_words[0], {name: value for name, _, value in pairs})
-        inside = [bind(word, values) for word in image_words]
-        return f"cd / && exec env {shlex.join(f'{n}={v}' for n, v in env.items())} {shlex.join([*inside, *command])}"
+    unit = host.rank(rank)
+    if unit.image_words:
+        return _in_image(unit, variables, values, command)
     return f"cd {shlex.quote(bind(host.workdir, values))} && exec env {shlex.join(variables)} {shlex.join(command)}"
+
+
+def _in_image(unit: Unit, variables: list[str], values: dict[str, str], command: list[str]) -> str:
+    """The command next to the rank, in the same image with the same mounts."""
+    known = dict(variable.split("=", 1) for variable in variables)
+    for var in unit.env:  # the path of a secret tells where they are
+        if var.value.startswith(SECRETS_DIR):
+            values[SECRETS_DIR] = known[var.name].removesuffix(var.value.removeprefix(SECRETS_DIR))
+    env = [f"{name}={value}" for name, value in launch_env(unit.image_words[0], known).items()]
+    words = [bind(word, values) for word in unit.image_words]
+    return f"cd / && exec env {shlex.join(env)} {shlex.join([*words, *command])}"
 
 
 def _directory_of_an_earlier_version(variables: list[str]) -> str:

@@ -41,6 +41,10 @@ REMEDIES = (
         r"apparmor_parser",
         "package apparmor is missing on the host: ddp-play provision -i INVENTORY --tags docker_engine",
     ),
+    (
+        r"(?m)^FATAL: +\"[^\"]+\": executable file not found",
+        "the command is not in the image: check ddp_job_command; Python may have the name python3 there",
+    ),
     (r"CUDA out of memory", GPU_MEMORY),
     (
         r"out of shared memory|insufficient shared memory|/dev/shm/.*No space left|No space left.*/dev/shm/",

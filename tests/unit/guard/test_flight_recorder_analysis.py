@@ -150,6 +150,28 @@ def test_dumps_that_are_too_large(place: HostRun, dumps: Dumps, monkeypatch: pyt
         dumps.receive(place, 1, b"12")
 
 
+def test_in_an_image_the_reader_gets_a_copy_and_nothing_of_the_ranks(
+    place: HostRun, dumps: Dumps, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A program stands for Apptainer. In place of root it runs as nobody, who finds the dumps by their path."""
+    program = Path("/tmp") / f"{tmp_path_factory.mktemp('image').name}-apptainer"
+    program.write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\nset -- ${7#*source=}\nid -u; cat ${1%%,*}/rank_0\n")
+    program.chmod(0o755)
+    dumps.receive(place, 0, b"content")
+    words = [str(program), "--quiet", "--nocolor", "exec", "--nv", "--mount", "type=bind,source=/data", "/x.sif"]
+    order = spec()
+    order["ranks"][0].update(argv=[*words, "python"], num_image_words=len(words))
+    try:
+        said = dumps.analyse(place, {**order, "runtime": "apptainer"}).splitlines()
+    finally:
+        program.unlink()
+    assert said[:5] == ["--quiet", "--nocolor", "exec", "--containall", "--no-home"]
+    assert ("/x.sif" in said, "--nv" in said, any("/data" in word for word in said)) == (True, False, False)
+    assert said[-2:] == [str(os.geteuid() or flight_recorder_analysis.NOBODY), "content"]
+    copy = said[6].split("source=")[1].split(",")[0]
+    assert not Path(copy).exists()
+
+
 @pytest.fixture
 def in_container(place: HostRun, dumps: Dumps, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Analyses in a container: a docker program on PATH runs this script in place of the CLI."""

@@ -14,6 +14,7 @@ from ddp_play.guard import attempt_directories, leftovers, processes, source_unp
 from ddp_play.guard.refusal import Refused
 from ddp_play.guard.run_directory import HostRun, read_json, write_json
 from tests.unit.guard.stand_ins import LAST_WORDS, SLEEPS, guard_state, row_of, started
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from tests.unit.guard.conftest import Engine
@@ -82,6 +83,18 @@ def test_a_rank_that_outlived_its_guard_is_ended_and_that_is_waited_for(tmp_path
         write_json(place.state, {"phase": "running", "boot": processes.boot_id(), "ranks": rows})
         assert leftovers.clean(place) == []
         assert rank.wait(5) == -9
+
+
+def test_what_mounts_an_image_ends_with_its_rank(tmp_path: Path, shared: Path) -> None:
+    """It leads a group of its own."""
+    place = laid_out(tmp_path, shared, 1)
+    with started("setsid sleep 600 & sleep 0.1; echo; wait") as rank:
+        (helper,) = processes.children(rank.pid)
+        rows = {"0": row_of(rank, in_image=True)}
+        write_json(place.state, {"phase": "running", "boot": processes.boot_id(), "ranks": rows})
+        assert leftovers.clean(place) == []
+        assert rank.wait(5) == -9
+        wait_until(lambda: not processes.alive(helper, None), timeout_s=10, what="its end")
 
 
 def test_a_place_at_work_says_so(tmp_path: Path) -> None:

@@ -27,7 +27,11 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("an empty word first", {"command": ["", "x"]}, "ddp_job_command is empty"),
     ("a command that is a mapping", {"command": {"a": 1}}, "ddp_job_command"),
     ("docker without image", {"runtime": "docker"}, "ddp_job_runtime is docker and ddp_job_image is not set"),
-    ("unknown runtime", {"runtime": "podman"}, "ddp_job_runtime: input should be 'auto', 'docker', 'apptainer' or 'process'"),
+    (
+        "unknown runtime",
+        {"runtime": "podman"},
+        "ddp_job_runtime: input should be 'auto', 'docker', 'apptainer' or 'process'",
+    ),
     ("apptainer without image", {"runtime": "apptainer"}, "ddp_job_runtime is apptainer and ddp_job_image is not set"),
     ("an image of Docker's for Apptainer", {"runtime": "apptainer", "image": "a:1"}, "write docker://a:1"),
     ("a scheme that nobody reads", {"image": "library://a"}, "ddp_job_image: library://a has the scheme library"),

@@ -7,17 +7,20 @@ from typing import Any
 import pytest
 
 from ddp_play.errors import UsageError
+from ddp_play.planning.host_facts import Apptainer, ImageFile
 from tests.unit.build import engine, host, plan, shared
 
 SRC = "<host_dir>/src"
 ON_SHARED = "/shared/.ddp-play/<run_key>/src"
+APPTAINER = Apptainer("/usr/bin/apptainer", "apptainer", "1.4.5", image=ImageFile("sif"))
 MOUNTS = ["/nfs/ckpt:/ckpt", "/nfs/fast:/ckpt/fast", "/tmp:/"]
 
 
 def path(progress: str, **values: Any) -> str:
     """The path that the plan has for the only host."""
     container: dict[str, Any] = {"image": "i:1"} if values.pop("docker", False) else {}
-    facts = host(shared=shared() if values.pop("shared", False) else None, engine=engine())
+    container |= {"image": "/x.sif"} if values.pop("apptainer", False) else {}
+    facts = host(shared=shared() if values.pop("shared", False) else None, engine=engine(), apptainer=APPTAINER)
     return plan(facts, progress=progress, source="/code", **container, **values).hosts[0].progress
 
 
@@ -34,6 +37,10 @@ def path(progress: str, **values: Any) -> str:
         ("/ckpt/a.pt", {"docker": True, "restarts": 1, "mounts": MOUNTS}, "/nfs/ckpt/a.pt"),
         ("/ckpt/fast/a.pt", {"docker": True, "restarts": 1, "mounts": MOUNTS}, "/nfs/fast/a.pt"),
         ("/ckptfast/a.pt", {"docker": True, "restarts": 1, "mounts": MOUNTS}, "/tmp/ckptfast/a.pt"),
+        ("ckpt/*.pt", {"apptainer": True}, f"{SRC}/ckpt/*.pt"),
+        ("ckpt/**", {"shared": True, "apptainer": True, "restarts": 1}, f"{ON_SHARED}/ckpt/**"),
+        ("/ckpt/a.pt", {"apptainer": True, "restarts": 1, "mounts": MOUNTS[:2]}, "/nfs/ckpt/a.pt"),
+        ("/tmp/a.pt", {"apptainer": True, "restarts": 1}, "/tmp/a.pt"),
         ("../ckpt/a.pt", {"docker": True, "restarts": 1, "mounts": MOUNTS}, "/nfs/ckpt/a.pt"),
     ],
 )
@@ -50,8 +57,10 @@ def test_files_of_one_attempt_show_no_progress_of_the_run() -> None:
 
 
 def test_files_that_are_gone_with_their_container() -> None:
-    with pytest.raises(UsageError, match="/elsewhere/x is inside the container only") as no:
+    with pytest.raises(UsageError, match="/elsewhere/x is inside the image or the container only") as no:
         path("/elsewhere/x", docker=True)
+    with pytest.raises(UsageError, match="/elsewhere/x is inside the image or the container only"):
+        path("/elsewhere/x", apptainer=True)
     assert "ddp_job_mounts" in no.value.hint
 
 

@@ -29,3 +29,10 @@ def test_the_ranks_tell_their_torch_where_no_host_did() -> None:
 def test_nothing_known_is_nothing() -> None:
     paths = ended_bundle(host_versions={}, versions={})
     assert versions(read_story(load(paths))) == {"controller": {}, "hosts": {}, "differing": []}
+
+
+def test_apptainer_is_told_with_its_version() -> None:
+    paths = ended_bundle(host_versions={"h1": {}, "h2": {}})
+    facts = {"h1": {"apptainer": {"name": "apptainer", "version": "1.4.5"}}, "h2": {"apptainer": None}}
+    write_json(paths.fleet, {"facts": facts})
+    assert versions(read_story(load(paths)))["hosts"]["h1"]["apptainer"] == "apptainer 1.4.5"

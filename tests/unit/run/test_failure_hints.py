@@ -96,3 +96,8 @@ def test_nobody_has_an_error_of_its_own() -> None:
     got = hint(row(), tail, silent)
     assert "still running when stopped: rank 2 on h2, 3 on h3, 4 on h4, 5 on h5, ...; read its log" in got
     assert got.endswith("ddp-play logs RUN --rank 2")
+
+
+def test_a_command_that_is_not_in_the_image() -> None:
+    tail = 'some output\nFATAL:   "python": executable file not found in $PATH\n'
+    assert "python3" in hint(row(255), tail, ())

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ddp_play.planning.host_facts import Apptainer, ImageFile
 from ddp_play.run.host_spec import HostPlace, Launch, mpich_shared_memory
 from ddp_play.run.source_snapshot import Snapshot
 from tests.unit.build import engine, gpus, host, hosts, numa_host, plan, shared
@@ -170,3 +171,21 @@ def test_limits_are_the_jobs() -> None:
     expected = {"grace_s": 60, "failure_grace_s": 3, "max_duration_s": 7200, "lease_s": 600, "signal": "SIGUSR1"}
     assert {name: spec["limits"][name] for name in expected} == expected
     assert spec["limits"]["go_wait_s"] > 0
+
+
+def test_a_rank_in_an_image_is_a_process_with_apptainers_words() -> None:
+    ready = Apptainer("/usr/bin/apptainer", "apptainer", "1.4.5", image=ImageFile("sif"))
+    (spec,) = specs(plan(host(apptainer=ready), image="/x.sif", env={"A": "$b"}, secret_env=("TOKEN",)))
+    (rank,) = spec["ranks"]
+    assert (spec["runtime"], spec["image"], rank["workdir"], rank["container"]) == ("apptainer", "/x.sif", "/", None)
+    assert rank["argv"][rank["num_image_words"] - 1 :] == ["/x.sif", "python", "train.py"]
+    assert rank["argv"][5:9] == [
+        "--home",
+        "/state/x/rank-0",
+        "--mount",
+        "type=bind,source=/state/x,destination=/state/x",
+    ]
+    assert (rank["env"]["APPTAINERENV_A"], rank["env"]["APPTAINERENV_RANK"]) == ("$b", "0")
+    assert (rank["secret_env"], rank["secret_prefix"]) == (["TOKEN"], "APPTAINERENV_")
+    assert "TOKEN" not in " ".join(rank["argv"])
+    assert "A=$b" in rank["env_file"], "the record has the names that the rank sees"
