@@ -29,6 +29,10 @@ PROGRAMS = {
     "sbatch": "slurm-client",
     "munged": "munge",
 }
+# Programs without a package in a release of Debian: installed by hand, else their tests are skipped.
+BY_HAND = {
+    "apptainer": "Debian sid, EPEL and the project's own packages have it; DDP_PLAY_REQUIRE_APPTAINER=1 requires it"
+}
 # Debian keeps what only root runs in sbin.
 SEARCH_PATH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
 
@@ -37,6 +41,12 @@ def missing_packages(path: str = SEARCH_PATH) -> list[str]:
     """Debian packages of the programs that are in no directory of `path`."""
     missing = (packages for program, packages in PROGRAMS.items() if not shutil.which(program, path=path))
     return [package for packages in missing for package in packages.split()]
+
+
+def named_by_hand(path: str = SEARCH_PATH) -> list[str]:
+    """A line for each program that is missing and that nothing here installs."""
+    missing = {name: where for name, where in BY_HAND.items() if not shutil.which(name, path=path)}
+    return [f"tests that need {name} are skipped: {where}" for name, where in missing.items()]
 
 
 def may_install(uid: int, marker: Path = Path("/etc/debian_version")) -> bool:
@@ -54,6 +64,9 @@ def install(packages: list[str]) -> None:
 
 def main() -> int:
     """Install what is missing, or name it; exit 0 in both cases."""
+    for line in named_by_hand():
+        sys.stdout.write(f"==> {line}\n")
+        sys.stdout.flush()
     packages = missing_packages()
     if not packages:
         return 0

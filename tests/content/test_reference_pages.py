@@ -71,7 +71,7 @@ def test_every_way_to_end_has_its_code() -> None:
 def test_the_environment_of_ranks_is_that_of_the_plans_without_the_jobs_own() -> None:
     text = tables.rank_environment()
     assert "| `RANK` | plan: rank | all |" in text
-    assert re.search(r"\| `NCCL_SOCKET_IFNAME` \|.*\| nccl-ib-2-hosts-8-gpus \|", text)
+    assert re.search(r"\| `NCCL_SOCKET_IFNAME` \|.*\| apptainer-2-hosts-8-gpus, nccl-ib-2-hosts-8-gpus \|", text)
     assert "`TEXT`" not in text
     assert "| job: ddp_job_env" not in text
 

@@ -100,6 +100,13 @@ def test_missing_programs_are_named_by_their_packages(tmp_path: Path) -> None:
     assert needs.missing_packages(str(tmp_path)) == ["gcc", "libc6-dev"]
 
 
+def test_programs_that_nothing_installs_are_named_with_where_they_are(tmp_path: Path) -> None:
+    (line,) = needs.named_by_hand(str(tmp_path))
+    assert "apptainer are skipped: Debian sid" in line
+    (tmp_path / "apptainer").touch(mode=0o755)
+    assert needs.named_by_hand(str(tmp_path)) == []
+
+
 def test_only_root_of_the_debian_family_installs(tmp_path: Path) -> None:
     marker = tmp_path / "debian_version"
     assert not needs.may_install(0, marker)

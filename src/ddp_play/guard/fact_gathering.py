@@ -41,10 +41,7 @@ def collect(wanted: Dict[str, Any], limit: Optional[AnswerLimit] = None) -> Dict
     return {
         "hostname": socket.gethostname(),
         "machine": machine,
-        "os": _os_name(),
-        "kernel": os.uname().release,
-        "python": sys.executable,
-        "python_version": sys.version.split()[0],
+        **_system(),
         "user": user,
         "cpus": len(os.sched_getaffinity(0)),
         "memory_mib": _memory_mib(),
@@ -83,6 +80,12 @@ def _machine() -> str:
         return boot + "/" + os.readlink("/proc/self/ns/net")
     except OSError:
         return boot
+
+
+def _system() -> Dict[str, str]:
+    """What the host runs, and what runs this program."""
+    python = {"python": sys.executable, "python_version": sys.version.split()[0]}
+    return {"os": _os_name(), "kernel": os.uname().release, **python}
 
 
 def _os_name() -> str:

@@ -240,11 +240,14 @@ def facts_from_json(name: str, data: dict[str, Any]) -> HostFacts:
         runs=tuple(data.get("runs", ())),
         numa_nodes=tuple(NumaNode(**row) for row in data["numa"]["nodes"]),
         numactl=data["numa"]["numactl"],
-        state_dir=(data.get("state_dir") or {}).get("path", ""),
-        state_dir_reason=(data.get("state_dir") or {}).get("reason", ""),
+        **_state_dir(data.get("state_dir") or {}),
         drained=data.get("drained", ""),
         quarantine=_quarantine(data.get("quarantine")),
     )
+
+
+def _state_dir(data: dict[str, str]) -> dict[str, str]:
+    return {"state_dir": data.get("path", ""), "state_dir_reason": data.get("reason", "")}
 
 
 def _quarantine(data: dict[str, Any] | None) -> Quarantine | None:
