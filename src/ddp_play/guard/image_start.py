@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import re
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any, Dict, List
 
+from . import processes
 from .rank_user import User, other_user, process_options
 from .refusal import Refused
 
@@ -80,13 +83,21 @@ def _home(user: User) -> str:
 
 
 def _run(words: List[str], env: Dict[str, str], limit_s: float, user: User) -> "subprocess.CompletedProcess[bytes]":
-    try:
-        return subprocess.run(
-            words, env=env, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, timeout=limit_s, check=False,
-            **process_options(user),
-        )  # fmt: skip
-    except subprocess.TimeoutExpired as error:
-        raise Refused("%s did not end within %.0f s" % (" ".join(words[:1] + words[3:4]), limit_s)) from error
+    """Run a command to its end, with all that it starts in its group. Raises Refused after `limit_s`."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        words, env=env, cwd="/", stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, start_new_session=True,
+        **process_options(user),
+    ) as child:  # fmt: skip
+        try:
+            output, errors = child.communicate(timeout=limit_s)
+        except subprocess.TimeoutExpired as error:
+            processes.kill_descendants(child.pid)  # what mounts the image leads a group of its own
+            raise Refused("%s did not end within %g s" % (" ".join([words[0], words[3]]), limit_s)) from error
+        finally:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(child.pid, signal.SIGKILL)
+    return subprocess.CompletedProcess(words, child.returncode, output, errors)
 
 
 def reason(done: "subprocess.CompletedProcess[bytes]") -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 
 PULLED = ("docker://", "oras://")
+FILES = (".sif", ".sqsh", ".squashfs")  # no registry has images of such names, and a relative path looks like one
 SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):/")
 FORMS = "the absolute path of a .sif file or of a sandbox directory on the hosts, docker://REF, or oras://REF"
 
 
 def is_apptainers(image: str) -> bool:
-    """Can only Apptainer read this name? Docker's names are no paths and have no scheme."""
-    return image.startswith("/") or SCHEME.match(image) is not None
+    """Is it a path, or a reference with a scheme? Docker's names are neither; a relative path is refused later."""
+    return image.startswith(("/", "./", "../", "~")) or image.endswith(FILES) or SCHEME.match(image) is not None
 
 
 def is_pulled(image: str) -> bool:
@@ -29,7 +30,7 @@ def problem(image: str, pull: str) -> str:
         return _pull_problem(image, pull)
     if scheme := SCHEME.match(image):
         return f"{image} has the scheme {scheme[1]}, which is not supported; write {FORMS}"
-    if image.startswith((".", "~")) or re.search(r"\.(sif|img|sqsh|squashfs)$", image):
+    if image.startswith((".", "~")) or image.endswith(FILES):
         return f"{image} is no absolute path, and hosts have no common directory that it could be below"
     return f"{image} is a name of Docker's; write docker://{image}, or {FORMS}"
 

@@ -31,24 +31,39 @@ sys.exit(code)
 """
 TOLD = """
 import os, signal, time
+WHO = b"own" if os.fork() else b"child"
 for number in (signal.SIGTERM, signal.SIGUSR1):
-    signal.signal(number, lambda number, _frame: os.write(1, b"told %d\\n" % number))
-os.write(1, b"ready\\n")
+    signal.signal(number, lambda number, _frame: os.write(1, b"%s told %d\\n" % (WHO, number)))
+os.write(1, b"%s ready\\n" % WHO)
 while True:
     time.sleep(0.05)
 """
 
 
 @pytest.fixture
-def rank(tmp_path: Path) -> ImageRank:
-    place = HostRun(tmp_path / "runs" / "night" / "1.h1")
-    place.logs.mkdir(parents=True)
-    words = [sys.executable, "-c", FORWARDS, TOLD]
-    made = make({"rank": 0, "argv": words, "env": {}, "workdir": "/", "num_image_words": 3}, place)
+def place(tmp_path: Path) -> HostRun:
+    made = HostRun(tmp_path / "runs" / "night" / "1.h1")
+    made.logs.mkdir(parents=True)
+    return made
+
+
+def started(place: HostRun, *words: str) -> ImageRank:
+    made = make({"rank": 0, "argv": list(words), "env": {}, "workdir": "/", "num_image_words": 3}, place)
     assert isinstance(made, ImageRank)
     made.start()
-    wait_until(lambda: "ready" in made.log.read_text(), timeout_s=20, what="ready")
     return made
+
+
+@pytest.fixture
+def rank(place: HostRun) -> ImageRank:
+    """Apptainer's stand-in, the command, and a process that the command has forked."""
+    made = started(place, sys.executable, "-c", FORWARDS, TOLD)
+    wait_for(made, "own ready", "child ready")
+    return made
+
+
+def wait_for(rank: ImageRank, *lines: str) -> None:
+    wait_until(lambda: set(lines) <= set(rank.log.read_text().splitlines()), timeout_s=20, what=str(lines))
 
 
 def end(rank: ImageRank) -> None:
@@ -61,20 +76,32 @@ def end(rank: ImageRank) -> None:
     wait_until(ended, timeout_s=20, what="the end")
 
 
-def test_every_signal_reaches_the_command_once(rank: ImageRank) -> None:
+def test_every_signal_reaches_each_process_once(rank: ImageRank) -> None:
     rank.warn(signal.SIGUSR1)
-    wait_until(lambda: "told 10" in rank.log.read_text(), timeout_s=20, what="the warning")
+    wait_for(rank, "own told 10")
     rank.send(signal.SIGTERM)
-    wait_until(lambda: "told 15" in rank.log.read_text(), timeout_s=20, what="the request")
-    rank.warn(signal.SIGUSR1)  # had SIGTERM come twice, it would be in the log before this one
-    wait_until(lambda: rank.log.read_text().count("told 10") == 2, timeout_s=20, what="the second warning")
-    assert rank.log.read_text().splitlines() == ["ready", "told 10", "told 15", "told 10"]
+    wait_for(rank, "own told 15", "child told 15")
+    rank.deliver(signal.SIGUSR1)  # had one come twice, it would be in the log before this one
+    wait_for(rank, "child told 10")
+    wait_until(lambda: rank.log.read_text().count("own told 10") == 2, timeout_s=20, what="the second warning")
+    lines = [line for line in rank.log.read_text().splitlines() if "told" in line]
+    assert sorted(lines) == ["child told 10", "child told 15", "own told 10", "own told 10", "own told 15"]
     end(rank)
     assert (rank.row["exit_code"], rank.row["signal"], rank.row["stopped"]) == (137, signal.SIGKILL, True)
 
 
 def test_kill_ends_the_whole_group(rank: ImageRank) -> None:
-    (inside,) = [pid for pid, _ in rank._inside()]
+    inside = [pid for pid, _ in rank._inside()]
+    assert len(inside) == 2
+    assert rank.row["pid"] not in inside
     end(rank)
-    wait_until(lambda: not processes.alive(inside, None), timeout_s=20, what="the command's end")
+    wait_until(lambda: not any(processes.alive(pid, None) for pid in inside), timeout_s=20, what="the end of all")
     rank.deliver(signal.SIGTERM)  # nobody is there, and the number may be somebody else's
+
+
+def test_before_there_is_a_command_apptainer_gets_the_signal(place: HostRun) -> None:
+    alone = started(place, sys.executable, "-c", TOLD.replace("os.fork()", "1"))
+    wait_for(alone, "own ready")
+    alone.send(signal.SIGTERM)
+    wait_for(alone, "own told 15")
+    end(alone)

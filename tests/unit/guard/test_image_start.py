@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ddp_play.guard import image_start, processes
 from ddp_play.guard.image_start import provide, reason, try_out
 from ddp_play.guard.refusal import Refused
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,6 +44,14 @@ def test_a_pull_that_fails_is_refused_with_the_reason(tmp_path: Path) -> None:
     script = "echo 'INFO: x' >&2; echo 'FATAL:   manifest unknown' >&2; exit 255"
     with pytest.raises(Refused, match="cannot pull docker://i: manifest unknown"):
         provide(spec(tmp_path, script, image="docker://i"), {})
+
+
+def test_a_start_that_hangs_ends_with_all_that_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(image_start, "TRY_S", 0.5)
+    with pytest.raises(Refused, match=r"apptainer exec did not end within 0\.5 s"):
+        try_out(spec(tmp_path, f"sleep 600 & echo $! > {tmp_path}/pid; wait"))
+    pid = int((tmp_path / "pid").read_text())
+    wait_until(lambda: not processes.alive(pid, None), timeout_s=10, what="its end")
 
 
 @pytest.mark.parametrize(
