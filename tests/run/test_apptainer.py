@@ -48,6 +48,7 @@ HANGS = """
 import os, time
 def never_ends():
     time.sleep(600)
+print("ready", flush=True)
 never_ends()
 """
 
