@@ -7,7 +7,7 @@ process: Apptainer keeps one process above the command, and no namespace but tha
 from __future__ import annotations
 
 import posixpath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ddp_play.planning.image_files import is_pulled
 from ddp_play.planning.launch_placeholders import HOST_DIR, SECRETS_DIR
@@ -72,3 +72,16 @@ def launch_env(program: str, env: Mapping[str, str]) -> dict[str, str]:
 def env_prefix(program: str) -> str:
     """What makes a variable of the program one of the command; it wins over one that the image sets."""
     return "SINGULARITYENV_" if program.endswith("singularity") else "APPTAINERENV_"
+
+
+def spec_in_image(image_words: tuple[str, ...], env: Mapping[str, str]) -> dict[str, Any]:
+    """What differs in a host's spec for a command that Apptainer starts. `env`: of the command; without secrets."""
+    if not image_words:
+        return {}
+    program = image_words[0]
+    return {
+        "env": launch_env(program, env),
+        "secret_prefix": env_prefix(program),
+        "workdir": "/",  # of Apptainer; --pwd is that of the command
+        "num_image_words": len(image_words),
+    }

@@ -18,7 +18,7 @@ from ddp_play.planning.launch_placeholders import (
     bind,
 )
 from ddp_play.planning.numa import VISIBLE
-from ddp_play.planning.rank_image import env_prefix, launch_env
+from ddp_play.planning.rank_image import spec_in_image
 from ddp_play.run.rank_env_file import render_env_file
 
 if TYPE_CHECKING:
@@ -64,19 +64,6 @@ def _binding_spec(host: HostPlan, number: int) -> dict[str, str]:
     if binding is None or host.agent_template or host.rank_template.create:
         return {}
     return {"cpus": binding.cpus, "memory_nodes": binding.memory_nodes}
-
-
-def _in_image(unit: Unit, env: tuple[EnvVar, ...]) -> dict[str, Any]:
-    """What differs for a command that Apptainer starts: `num_image_words` are before it, `--pwd` is one of them."""
-    if not unit.image_words:
-        return {}
-    program = unit.image_words[0]
-    return {
-        "env": launch_env(program, {var.name: var.value for var in env if not var.is_secret}),
-        "secret_prefix": env_prefix(program),
-        "workdir": "/",
-        "num_image_words": len(unit.image_words),
-    }
 
 
 def slots_of(host: HostPlan) -> dict[str, Any]:
@@ -228,7 +215,7 @@ class Launch:
             "env": {var.name: var.value for var in env if not var.is_secret},
             "secret_env": [var.name for var in env if var.is_secret],
             "workdir": bind(host.workdir, values),
-            **_in_image(unit, env),
+            **spec_in_image(unit.image_words, {var.name: var.value for var in env if not var.is_secret}),
             "user": user_of_ranks(host, place),
             "container": bind(unit.container, values) if unit.container else None,
             "create": [bind(word, values) for word in unit.create],
