@@ -59,12 +59,17 @@ def mount_word(source: str, target: str, *, read_only: bool) -> str:
     return ",".join('"' + field.replace('"', '""') + '"' if '"' in field else field for field in fields)
 
 
-def launch_env(program: str, env: Mapping[str, str]) -> dict[str, str]:
-    """The environment of the program, for the command in the image to have `env`; HOME is a word (`exec_words`)."""
-    prefix = env_prefix(program)
+def launch_env(program: str, env: Mapping[str, str], own_dir: str) -> dict[str, str]:
+    """The environment of the program, for the command in the image to have `env`; HOME is a word (`exec_words`).
+
+    `own_dir`: of the run, for what the program would leave in the user's home and, without FUSE, in /tmp.
+    """
+    prefix, settings = env_prefix(program), env_prefix(program).removesuffix("ENV_")
     inside = {name: value for name, value in env.items() if name != "HOME"}
     return {
         "PATH": f"{posixpath.dirname(program)}:{PROGRAM_PATH}",
+        f"{settings}_CONFIGDIR": own_dir,
+        f"{settings}_TMPDIR": own_dir,
         **{name if name.startswith(SETTINGS) else prefix + name: value for name, value in inside.items()},
     }
 
@@ -74,13 +79,13 @@ def env_prefix(program: str) -> str:
     return "SINGULARITYENV_" if program.endswith("singularity") else "APPTAINERENV_"
 
 
-def spec_in_image(image_words: tuple[str, ...], env: Mapping[str, str]) -> dict[str, Any]:
+def spec_in_image(image_words: tuple[str, ...], env: Mapping[str, str], own_dir: str) -> dict[str, Any]:
     """What differs in a host's spec for a command that Apptainer starts. `env`: of the command; without secrets."""
     if not image_words:
         return {}
     program = image_words[0]
     return {
-        "env": launch_env(program, env),
+        "env": launch_env(program, env, own_dir),
         "secret_prefix": env_prefix(program),
         "workdir": "/",  # of Apptainer; --pwd is that of the command
         "num_image_words": len(image_words),

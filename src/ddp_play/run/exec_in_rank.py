@@ -10,7 +10,7 @@ from ddp_play.bundle.paths import read_json
 from ddp_play.engines.registry import engine_of
 from ddp_play.engines.route import Route
 from ddp_play.errors import Busy, UsageError
-from ddp_play.guard.protocol import run_key
+from ddp_play.guard.protocol import rank_dir_name, run_key
 from ddp_play.planning.launch_placeholders import ATTEMPT, HOST_DIR, RUN_ID, RUN_KEY, SECRETS_DIR, bind
 from ddp_play.planning.plan_document import HostPlan, Unit, plan_from_json
 from ddp_play.planning.rank_image import launch_env
@@ -58,17 +58,17 @@ def _host_command(run: Run, host: HostPlan, rank: int, command: list[str], *, te
         values[HOST_DIR] = directory
     unit = host.rank(rank)
     if unit.image_words:
-        return _in_image(unit, variables, values, command)
+        return _in_image(unit, f"{directory}/{rank_dir_name(host.ranks.start)}", variables, values, command)
     return f"cd {shlex.quote(bind(host.workdir, values))} && exec env {shlex.join(variables)} {shlex.join(command)}"
 
 
-def _in_image(unit: Unit, variables: list[str], values: dict[str, str], command: list[str]) -> str:
+def _in_image(unit: Unit, own_dir: str, variables: list[str], values: dict[str, str], command: list[str]) -> str:
     """The command next to the rank, in the same image with the same mounts."""
     known = dict(variable.split("=", 1) for variable in variables)
     for var in unit.env:  # the path of a secret tells where they are
         if var.value.startswith(SECRETS_DIR):
             values[SECRETS_DIR] = known[var.name].removesuffix(var.value.removeprefix(SECRETS_DIR))
-    env = [f"{name}={value}" for name, value in launch_env(unit.image_words[0], known).items()]
+    env = [f"{name}={value}" for name, value in launch_env(unit.image_words[0], known, own_dir).items()]
     words = [bind(word, values) for word in unit.image_words]
     return f"cd / && exec env {shlex.join(env)} {shlex.join([*words, *command])}"
 

@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.guard.protocol import PROTOCOL, SHARED_RUNS, run_key
+from ddp_play.guard.protocol import PROTOCOL, SHARED_RUNS, rank_dir_name, run_key
 from ddp_play.planning.launch_placeholders import (
     ATTEMPT,
     HEAD_PORT,
@@ -215,7 +215,11 @@ class Launch:
             "env": {var.name: var.value for var in env if not var.is_secret},
             "secret_env": [var.name for var in env if var.is_secret],
             "workdir": bind(host.workdir, values),
-            **spec_in_image(unit.image_words, {var.name: var.value for var in env if not var.is_secret}),
+            **spec_in_image(
+                unit.image_words,
+                {var.name: var.value for var in env if not var.is_secret},
+                f"{place.directory}/{rank_dir_name(host.ranks.start)}",
+            ),
             "user": user_of_ranks(host, place),
             "container": bind(unit.container, values) if unit.container else None,
             "create": [bind(word, values) for word in unit.create],

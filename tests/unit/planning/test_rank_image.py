@@ -80,13 +80,17 @@ def test_a_reference_is_a_file_of_the_run() -> None:
 
 def test_values_reach_the_command_and_settings_the_program() -> None:
     given = {"RANK": "0", "HOME": "/x", "PATH": "/opt/bin", "LD_LIBRARY_PATH": "/l", "APPTAINER_BIND": "/d"}
-    assert launch_env("/opt/a/bin/apptainer", given) == {
+    assert launch_env("/opt/a/bin/apptainer", given, "/run/own") == {
         "PATH": "/opt/a/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        "APPTAINER_CONFIGDIR": "/run/own",
+        "APPTAINER_TMPDIR": "/run/own",
         "APPTAINERENV_RANK": "0",
         "APPTAINERENV_PATH": "/opt/bin",
         "APPTAINERENV_LD_LIBRARY_PATH": "/l",
         "APPTAINER_BIND": "/d",
     }
+    assert launch_env("/usr/bin/singularity", {"APPTAINER_TMPDIR": "/big"}, "/o")["SINGULARITY_TMPDIR"] == "/o"
+    assert launch_env("/usr/bin/apptainer", {"APPTAINER_TMPDIR": "/big"}, "/o")["APPTAINER_TMPDIR"] == "/big"
     assert env_prefix("/usr/bin/singularity") == "SINGULARITYENV_"
 
 

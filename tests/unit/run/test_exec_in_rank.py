@@ -86,7 +86,8 @@ def test_a_rank_in_an_image_has_company_in_the_same_image(paths: RunPaths) -> No
     given = run(paths, directories={"h2": "/state/h2"})
     text = exec_command(given, 1, ["sh", "-c", "a b"], terminal=False)[-1]
     assert text.startswith("cd / && exec env PATH=/usr/bin:")
-    assert "APPTAINERENV_RANK=1 APPTAINERENV_TOKEN_FILE=/run/ours/TOKEN /usr/bin/apptainer " in text
+    assert " APPTAINER_TMPDIR=/state/h2/rank-1 APPTAINERENV_RANK=1 " in text
+    assert " APPTAINERENV_TOKEN_FILE=/run/ours/TOKEN /usr/bin/apptainer " in text
     assert "--home /state/h2/rank-1 " in text
     assert "source=/run/ours,destination=/run/ours,ro" in text
     assert text.endswith("--pwd / /x.sif sh -c 'a b'")
