@@ -35,7 +35,7 @@ def prepare(
 ) -> Dict[str, Any]:
     """Prepare this host for `go` and return the guard's state. Raises Refused, after removing everything again.
 
-    `withdrawn`: whether to stop waiting for another host, because the attempt will not start.
+    `withdrawn`: whether to stop waiting, for another host or a pull, because the attempt will not start.
     """
     try:
         spec[host_identity.FIELD] = host_identity.identity()
@@ -55,8 +55,8 @@ def prepare(
             container_creation.create(spec)
             write_json(place.spec, spec)  # with the ids of the containers
         if spec["runtime"] == "apptainer":
-            image_start.provide(spec, registry)
-            image_start.try_out(spec)
+            image_start.provide(spec, registry, withdrawn)
+            image_start.try_out(spec, withdrawn)
         _check_rendezvous(spec)
         return guard_start.start_guard(place, ends_at_logout=ends_at_logout)
     except Refused:

@@ -8,15 +8,18 @@ import pwd
 import re
 import signal
 import subprocess
+import time
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Callable, Dict, List, Tuple
 
 from . import processes
+from .protocol import WITHDRAWN
 from .rank_user import User, other_user, process_options
 from .refusal import Refused
 
 PULLED = ("docker://", "oras://")
-TRY_S = 60.0
+Withdrawn = Callable[[], bool]  # whether the controller no longer wants it
+TRY_S, LOOK_S = 60.0, 0.2
 # What Apptainer says before a reason.
 LEVEL = re.compile(r"^(?:FATAL|ERROR)\s*:\s*")
 NOT_FOUND = "executable file not found"
@@ -33,7 +36,7 @@ HINTS = (
 )
 
 
-def provide(spec: Dict[str, Any], registry: Dict[str, str]) -> None:
+def provide(spec: Dict[str, Any], registry: Dict[str, str], withdrawn: Withdrawn = lambda: False) -> None:
     """Pull the image as the ranks' user, if its name is a reference. Raises Refused."""
     reference = spec["image"]
     if not reference.startswith(PULLED):
@@ -49,7 +52,7 @@ def provide(spec: Dict[str, Any], registry: Dict[str, str]) -> None:
         prefix = "SINGULARITY_DOCKER_" if program.endswith("singularity") else "APPTAINER_DOCKER_"
         env.update({prefix + "USERNAME": registry["username"], prefix + "PASSWORD": registry["password"]})
     words = [program, "--quiet", "--nocolor", "pull", str(file), reference]
-    done = _run(words, env, float(spec["pull_timeout_s"]), spec.get("user"))
+    done = _run(words, env, float(spec["pull_timeout_s"]), spec.get("user"), withdrawn)
     if done.returncode:
         raise Refused(
             "cannot pull %s: %s" % (reference, reason(done)),
@@ -57,11 +60,11 @@ def provide(spec: Dict[str, Any], registry: Dict[str, str]) -> None:
         )
 
 
-def try_out(spec: Dict[str, Any]) -> None:
+def try_out(spec: Dict[str, Any], withdrawn: Withdrawn = lambda: False) -> None:
     """Start a command that does nothing in the image, as the first rank will be started. Raises Refused."""
     unit = _first(spec)
     words = [*unit["argv"][: unit["num_image_words"]], "true"]
-    done = _run(words, dict(unit["env"]), TRY_S, spec.get("user"))
+    done = _run(words, dict(unit["env"]), TRY_S, spec.get("user"), withdrawn)
     why = reason(done)
     if done.returncode and NOT_FOUND not in why:  # an image without `true` was started all the same
         hint = next((text for pattern, text in HINTS if re.search(pattern, why)), "")
@@ -82,22 +85,37 @@ def _home(user: User) -> str:
         return "/"
 
 
-def _run(words: List[str], env: Dict[str, str], limit_s: float, user: User) -> "subprocess.CompletedProcess[bytes]":
-    """Run a command to its end, with all that it starts in its group. Raises Refused after `limit_s`."""
+def _run(
+    words: List[str], env: Dict[str, str], limit_s: float, user: User, withdrawn: Withdrawn
+) -> "subprocess.CompletedProcess[bytes]":
+    """Run a command to its end, with all that it starts. Raises Refused after `limit_s`, and if it is not wanted."""
     pipe = subprocess.PIPE
     with subprocess.Popen(
         words, env=env, cwd="/", stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, start_new_session=True,
         **process_options(user),
     ) as child:  # fmt: skip
         try:
-            output, errors = child.communicate(timeout=limit_s)
-        except subprocess.TimeoutExpired as error:
-            processes.kill_descendants(child.pid)  # what mounts the image leads a group of its own
+            output, errors = _outcome(child, time.monotonic() + limit_s, withdrawn)
+        except TimeoutError as error:
             raise Refused("%s did not end within %g s" % (" ".join([words[0], words[3]]), limit_s)) from error
         finally:
+            if child.returncode is None:
+                processes.kill_descendants(child.pid)  # what mounts an image leads a group of its own
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(child.pid, signal.SIGKILL)
     return subprocess.CompletedProcess(words, child.returncode, output, errors)
+
+
+def _outcome(child: "subprocess.Popen[bytes]", until: float, withdrawn: Withdrawn) -> Tuple[bytes, bytes]:
+    """What it wrote on stdout and stderr. Raises TimeoutError, or Refused if the order was withdrawn."""
+    while True:
+        try:
+            return child.communicate(timeout=LOOK_S)
+        except subprocess.TimeoutExpired:
+            if withdrawn():
+                raise Refused("the preparation was withdrawn", kind=WITHDRAWN) from None
+            if time.monotonic() > until:
+                raise TimeoutError from None
 
 
 def reason(done: "subprocess.CompletedProcess[bytes]") -> str:

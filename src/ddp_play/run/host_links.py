@@ -149,7 +149,7 @@ class Gang:
         """Send a request to many hosts at once and return their replies by host. Raises the class of the last refusal.
 
         HostNotReady if a channel breaks or a host is silent for `silence_s`. The error lists the problems of all hosts.
-        `withdraw`: as soon as one host has failed, the others need not go on waiting for it.
+        `withdraw`: as soon as one host has failed, or the run is to stop, the others need not go on with it.
         """
         asked = [link for link in (links if links is not None else self.links) if not link.lost]
         for link in asked:
@@ -161,10 +161,11 @@ class Gang:
             open_ones = [link for link in unanswered if link.silent_s() < silence_s]
             if not open_ones:
                 break
-            if withdraw and any(self._out(link) for link in asked):
+            why = self._interruption(kind)
+            if withdraw and (why or any(self._out(link) for link in asked)):
                 self.tell("withdraw", links=open_ones)
                 withdraw = False
-            if why := self._interruption(kind):
+            if why:
                 raise Interrupted(why)
             self.pump(0.5)
             if time.monotonic() - began > BEAT_S:

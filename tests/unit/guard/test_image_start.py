@@ -9,6 +9,7 @@ import pytest
 
 from ddp_play.guard import image_start, processes
 from ddp_play.guard.image_start import provide, reason, try_out
+from ddp_play.guard.protocol import WITHDRAWN
 from ddp_play.guard.refusal import Refused
 from tests.waiting import wait_until
 
@@ -44,6 +45,16 @@ def test_a_pull_that_fails_is_refused_with_the_reason(tmp_path: Path) -> None:
     script = "echo 'INFO: x' >&2; echo 'FATAL:   manifest unknown' >&2; exit 255"
     with pytest.raises(Refused, match="cannot pull docker://i: manifest unknown"):
         provide(spec(tmp_path, script, image="docker://i"), {})
+
+
+def test_a_pull_that_nobody_wants_any_more_ends(tmp_path: Path) -> None:
+    script = f"setsid sleep 600 & echo $! > {tmp_path}/pid; wait"
+    asked = iter([False, True])
+    with pytest.raises(Refused, match="withdrawn") as caught:
+        provide(spec(tmp_path, script, image="docker://i"), {}, lambda: next(asked))
+    assert caught.value.kind == WITHDRAWN
+    pid = int((tmp_path / "pid").read_text())
+    wait_until(lambda: not processes.alive(pid, None), timeout_s=10, what="its end")
 
 
 def test_a_start_that_hangs_ends_with_all_that_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

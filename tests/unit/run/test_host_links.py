@@ -128,6 +128,10 @@ def test_an_interruption_ends_the_wait(make: Make) -> None:
     gang = opened(stage, interruption=lambda kind: "stopped before it started" if kind == "prepare" else "")
     with pytest.raises(Interrupted, match="stopped before it started"):
         gang.ask("prepare", "prepared", deadline_s=60)
+    assert "withdraw" not in stage.far["h1"].kinds()
+    with pytest.raises(Interrupted, match="stopped before it started"):
+        gang.ask("prepare", "prepared", deadline_s=60, withdraw=True)
+    assert stage.far["h1"].kinds().count("withdraw") == 1, "a host that pulls an image would go on"
 
 
 def test_a_heartbeat_returns_the_hosts_newest_uptime(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
