@@ -68,6 +68,7 @@ TREE = f"""
 import subprocess, sys
 TEXT = '''{WORK}work(0.3)
 print("worked", flush=True); input()'''
+input()
 child = {CHILD}
 child.wait()
 print("waited"); input()
@@ -79,6 +80,7 @@ def test_children_count_while_they_live_and_after_they_were_waited_for() -> None
         usage = RankProcesses(rank.pid, None)
         began = uptime_s()
         usage.read(0.0, all_threads=True)
+        go_on(rank)
         assert line(rank) == "worked"
         alive = usage.read(began, all_threads=False)
         go_on(rank)
@@ -97,6 +99,7 @@ def test_a_child_of_another_thread_is_found_and_its_earlier_time_does_not_count(
     with program(text.replace("child.wait()\n", "")) as rank:
         usage = RankProcesses(rank.pid, None)
         usage.read(0.0, all_threads=False)
+        go_on(rank)
         assert {line(rank), line(rank)} == {"worked", "waited"}
         late = uptime_s()
         first_thread = usage.read(late, all_threads=False)
