@@ -48,7 +48,7 @@ def totals(rows: List[Row], since: float, until: float) -> List[Dict[str, Any]]:
             continue
         names = [str(row.get(name) or "") for name in ("run", "owner", "host")]
         total = found.setdefault(tuple(names), _empty(*names))
-        total["numbers"].add(row.get("attempt"))
+        total["numbers"].add(str(row.get("attempt")))
         total["s"] += seconds
         total["slot_s"] += seconds * row["slots"]
         for name in OF_GPUS:

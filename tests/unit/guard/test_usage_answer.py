@@ -44,6 +44,12 @@ def test_seconds_of_gpus_in_the_time() -> None:
     assert (total["gpu_s"], total["gpu_busy_s"]) == (190.0, 115.0)
 
 
+@pytest.mark.parametrize("attempt", [[1], {}, None])
+def test_a_row_whose_attempt_is_no_number_counts(attempt: Any) -> None:
+    (total,) = totals([row(0, 10, attempt=attempt), row(10, 10, attempt=attempt)], 0.0, 100.0)
+    assert (total["attempts"], total["slot_s"]) == (1, 40.0)
+
+
 def test_the_largest_first_and_the_rest_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(usage_answer, "MAX_RUNS", 1)
     found = totals([row(0, 1, run="small"), row(0, 9), row(0, 2, run="other", slots=1)], 0.0, 100.0)
