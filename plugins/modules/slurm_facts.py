@@ -41,7 +41,8 @@ ansible_facts:
         - hostname (without domain), hardware (keys of a NodeName line), gpus (type and minor number), cgroup (whether
           Slurm can use control groups), uids, key (SHA-256 of the MUNGE key), munge_before (whether MUNGE is there and
           no role installed it), release (as 22.05), conf and gres (texts), jobs (of the whole cluster, an id each),
-          addresses (by name), logins (groups of who has logged in for this module and as whom it runs, without root).
+          addresses (by name), logins (groups of who has logged in for this module and as whom it runs, without root),
+          adopts_for_us (whether a role installed the module of PAM that asks Slurm, so that a removal takes it away).
       type: dict
 """
 
@@ -59,6 +60,7 @@ from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 from ansible_collections.ddp.play.plugins.module_utils import host_record, slurm  # noqa: E402
 from ansible_collections.ddp.play.plugins.module_utils.host import read, read_bytes, run  # noqa: E402
 
+ADOPT = "libpam-slurm-adopt"
 KEY = "etc/munge/munge.key"
 CONF, GRES = "etc/slurm/slurm.conf", "etc/slurm/gres.conf"
 JOBS = ["squeue", "--noheader", "--states=RUNNING,COMPLETING,SUSPENDED", "--format=%i"]
@@ -85,13 +87,16 @@ def key_digest(root: Path) -> str:
 
 def munge_before(root: Path) -> bool:
     """Whether there is a key, and no role of this collection has installed MUNGE."""
-    if not (root / KEY).exists():
-        return False
+    return (root / KEY).exists() and not is_recorded(root, "munge")
+
+
+def is_recorded(root: Path, package: str) -> bool:
+    """Whether a role of this collection has installed the package."""
     try:
         record = json.loads(read(root / host_record.RECORD.lstrip("/")) or "{}")
     except ValueError:
-        return True
-    return not any("munge" in row.get("packages", []) for row in record.values() if isinstance(row, dict))
+        return False
+    return any(package in row.get("packages", []) for row in record.values() if isinstance(row, dict))
 
 
 def can_use_cgroups(root: Path) -> bool:
@@ -183,6 +188,7 @@ def gather(params: Dict[str, Any], root: Path) -> Dict[str, Any]:
         "jobs": run(JOBS, ANSWER_S)[1].split() if conf else [],
         "addresses": resolved(params["resolve"]),
         "logins": logins(root),
+        "adopts_for_us": is_recorded(root, ADOPT),
     }
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar, trust_as_template
 
-from tests.content.role_files import tasks_in
+from tests.content.role_files import ROOT, tasks_in
 from tests.content.role_tasks import JUDGE, ROLES, condition, included, modules, names, tasks_of
 
 if TYPE_CHECKING:
@@ -47,6 +49,27 @@ def test_units_that_a_role_enables_are_disabled_or_get_their_recorded_state_back
         setting.get("enabled") is False for setting in settings(tasks_in(tasks_of(role, "remove")), UNIT_MODULES)
     )
     assert records or disables or not enables
+
+
+@pytest.mark.parametrize(
+    ("line", "ours", "removes"),
+    [
+        ("account required pam_slurm_adopt.so", True, False),
+        ("account required pam_slurm_adopt.so", False, True),
+        ("# account required pam_slurm_adopt.so", True, True),
+        ("# BEGIN ddp-play (role slurm)\naccount required pam_slurm_adopt.so\n# END ddp-play (role slurm)", True, True),
+    ],
+)
+def test_the_module_of_a_line_of_pam_that_stays_is_not_removed(*, line: str, ours: bool, removes: bool) -> None:
+    """PAM refuses everybody where the module of a required line is missing."""
+    names = [next(iter(modules(task))) for task in tasks_of(ROOT / "roles/slurm", "remove")]
+    judge = names.index("ansible.builtin.assert")
+    assert judge < names.index("ddp.play.pam_block") < names.index("ddp.play.recorded_packages")
+    own = DataLoader().load_from_file(str(ROOT / "roles/slurm/vars/main.yml"), trusted_as_template=True)
+    files = {"/etc/pam.d/sshd": {"content": line + "\n"}, "/etc/pam.d/common-account": {"content": ""}}
+    read = {"__slurm_state": {"files": files}, "ansible_facts": {"ddp_slurm": {"adopts_for_us": ours}}}
+    that = tasks_of(ROOT / "roles/slurm", "remove")[judge]["ansible.builtin.assert"]["that"]
+    assert Templar(DataLoader(), {**own, **read}).evaluate_conditional(trust_as_template(that)) is removes
 
 
 def settings(tasks: Iterable[dict[str, Any]], wanted: set[str]) -> Iterator[dict[str, Any]]:

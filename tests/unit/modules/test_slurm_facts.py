@@ -45,7 +45,7 @@ def test_a_bare_host_has_empty_facts(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert "root" not in found.pop("logins")
     assert found == {
         "hardware": {}, "gpus": [], "cgroup": False, "key": "", "munge_before": False, "release": "", "conf": "",
-        "gres": "", "jobs": [], "addresses": {"n2": []},
+        "gres": "", "jobs": [], "addresses": {"n2": []}, "adopts_for_us": False,
     }  # fmt: skip
 
 
@@ -94,6 +94,18 @@ def test_munge_was_there_before_if_no_role_installed_it(tmp_path: Path, record: 
     if record:
         write(tmp_path, "etc/ddp-play/record.json", record)
     assert slurm_facts.munge_before(tmp_path) is before
+
+
+@pytest.mark.parametrize(
+    ("record", "ours"),
+    [("", False), ("{", False), ({"packages": ["slurmd"]}, False), ({"packages": ["libpam-slurm-adopt"]}, True)],
+)
+def test_whether_a_removal_takes_the_module_of_pam_away(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, record: object, ours: bool
+) -> None:
+    programs(monkeypatch)
+    write(tmp_path, "etc/ddp-play/record.json", record if isinstance(record, str) else json.dumps({"slurm": record}))
+    assert slurm_facts.gather({"packages": [], "resolve": []}, tmp_path)["adopts_for_us"] is ours
 
 
 @pytest.mark.parametrize(
