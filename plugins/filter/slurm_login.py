@@ -27,9 +27,13 @@ def users(logins: Mapping[str, Sequence[str]], groups: Sequence[str], state: Map
 
     Those who have one keep it, or an administrator who provisions would lock out the one who did it before.
     """
-    there = pam_block.block_lines(state["files"][SSHD]["content"]) or []
-    kept = (match[1] for match in map(USER.fullmatch, there) if match)
+    kept = (match[1] for match in map(USER.fullmatch, written(state)) if match)
     return sorted({*kept, *(name for name, member_of in logins.items() if not set(member_of) & set(groups))})
+
+
+def written(state: Mapping[str, Any]) -> List[str]:
+    """Lines of the block on the host; none without one."""
+    return pam_block.block_lines(state["files"][SSHD]["content"]) or []
 
 
 def lines(settings: Mapping[str, Any]) -> List[str]:
@@ -119,6 +123,7 @@ class FilterModule:
         return {
             "slurm_login_users": users,
             "slurm_login_lines": lines,
+            "slurm_login_written": written,
             "slurm_login_foreign": foreign,
             "slurm_login_drifted": drifted,
             "slurm_login_problems": problems,

@@ -23,6 +23,13 @@ options:
     type: list
     elements: str
     default: []
+  instead_of:
+    description:
+      - The lines of the block from which I(lines) were made; none without a block. With others on the host, which
+        another controller has written since, the module fails and changes nothing. They are not compared without this
+        option.
+    type: list
+    elements: str
   state:
     description: C(proven) ends the trial that C(present) has begun; only the action plugin uses it.
     type: str
@@ -124,12 +131,28 @@ def arm(module: AnsibleModule, path: str, after_s: int) -> None:
 
 
 def prove(module: AnsibleModule, path: str) -> None:
-    """End the trial: the file stays. Ends the module if systemd was faster."""
-    try:
-        kept_path(path).unlink()
-    except FileNotFoundError:
-        module.fail_json(msg="the login took too long: %s was restored before it ended" % path)
+    """End the trial: the file stays. Ends the module if systemd was faster, or if others have begun another trial."""
+    lines = module.params["lines"]
+    if pam_block.block_lines(read(path)) == lines:
+        with contextlib.suppress(FileNotFoundError):  # restored since, or proved by another login
+            kept_path(path).unlink()
+    if pam_block.block_lines(read(path)) != lines:
+        module.fail_json(
+            msg="the login took too long: %s was restored before it ended, or another provisioning has written "
+            "other lines into it" % path
+        )
     stop_timer(module, path)
+
+
+def refuse_others(module: AnsibleModule, text: str) -> None:
+    """End the module if the block is another one than that from which the wanted lines were made."""
+    seen = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    expected = module.params["instead_of"]
+    if expected is not None and (pam_block.block_lines(seen) or []) != expected:
+        module.fail_json(
+            msg="%s stays as it is: another provisioning has changed the lines of ddp-play in it since this one read "
+            "them. Run provision again" % module.params["path"]
+        )
 
 
 def change_row(before: str, after: str, path: str) -> changes.Change:
@@ -157,6 +180,7 @@ def main() -> None:
         argument_spec={
             "path": {"type": "path", "default": "/etc/pam.d/sshd"},
             "lines": {"type": "list", "elements": "str", "default": []},
+            "instead_of": {"type": "list", "elements": "str"},
             "state": {"type": "str", "choices": ["present", "proven", "absent"], "default": "present"},
             "restore_after_s": {"type": "int", "default": 120},
         },
@@ -167,6 +191,7 @@ def main() -> None:
     if state == "proven":
         prove(module, path)
         module.exit_json(changed=False, armed=False, unit=unit, ddp_changes=[])
+    refuse_others(module, read(path))
     unproved = kept_path(path).exists()
     if not module.check_mode:
         take_back(module, path)

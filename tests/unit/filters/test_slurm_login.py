@@ -50,6 +50,11 @@ def test_who_has_provisioned_before_keeps_the_line() -> None:
     assert slurm_login.users({}, [], state(pam_block.with_block(SSHD, written[:2]))) == []
 
 
+def test_the_lines_that_are_written_are_those_of_the_block() -> None:
+    assert slurm_login.written(state()) == []
+    assert slurm_login.written(state(pam_block.with_block(SSHD, ["# a", "b"]))) == ["# a", "b"]
+
+
 def test_root_alone_is_exempt_without_names() -> None:
     _, row, _ = slurm_login.lines({"users": [], "groups": []})
     assert row.startswith("account [success=1 default=ignore] pam_succeed_if.so quiet uid eq 0")

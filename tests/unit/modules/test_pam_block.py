@@ -34,9 +34,11 @@ class Host:
             (folder / name).write_text(PROGRAM)
             (folder / name).chmod(0o755)
 
-    def play(self, state: str = "present", lines: list[str] = LINES, *, check: bool = False) -> dict[str, Any]:
+    def play(
+        self, state: str = "present", lines: list[str] = LINES, *, check: bool = False, **more: list[str]
+    ) -> dict[str, Any]:
         """What the module answers."""
-        given = {"path": str(self.path), "state": state, "lines": lines, "_ansible_check_mode": check}
+        given = {"path": str(self.path), "state": state, "lines": lines, "_ansible_check_mode": check, **more}
         return FORKER.answer(pam_block.__file__, given, path=str(self.folder))
 
     def calls(self) -> list[str]:
@@ -97,6 +99,39 @@ def test_a_restored_file_is_that_of_the_site_and_its_proof_comes_too_late(host: 
     answer = host.play("proven")
     assert answer["failed"]
     assert "was restored before it ended" in answer["msg"]
+
+
+def test_a_login_proves_no_lines_that_another_provisioning_has_written(host: Host) -> None:
+    host.play()
+    host.play(lines=["account required pam_deny.so"])
+    host.calls()
+    answer = host.play("proven")
+    assert answer["failed"]
+    assert "another provisioning" in answer["msg"]
+    assert (host.kept.read_text(), host.calls()) == (SITE, [])
+
+
+def test_two_logins_prove_the_same_lines(host: Host) -> None:
+    host.play()
+    host.play()
+    assert [host.play("proven").get("failed", False) for _ in range(2)] == [False, False]
+    assert (host.kept.exists(), block.block_lines(host.path.read_text())) == (False, LINES)
+
+
+def test_lines_that_others_have_written_since_they_were_read_stay(host: Host) -> None:
+    others = ["account [success=1 default=ignore] pam_succeed_if.so quiet user = kim", *LINES]
+    host.play(lines=others)
+    for proven in (False, True):
+        answer = host.play(instead_of=[])
+        assert "another provisioning" in answer["msg"]
+        assert (host.kept.exists(), block.block_lines(host.path.read_text())) == (not proven, others)
+        host.play("proven", lines=others)
+    assert host.play(instead_of=others)["armed"]
+
+
+def test_lines_of_other_bytes_are_compared_as_they_were_read(host: Host) -> None:
+    host.path.write_bytes(f"{SITE}\n{block.BEGIN}\n# k".encode() + b"\xff" + f"\n{block.END}\n".encode())
+    assert host.play(instead_of=["# k\ufffd"])["armed"]
 
 
 def test_without_a_way_back_nothing_is_written(host: Host) -> None:
