@@ -98,11 +98,37 @@ def stop_timer(module: AnsibleModule, path: str) -> None:
     module.run_command(["systemctl", "stop", unit_of(path) + ".timer"])
 
 
+def text_before(path: str) -> str:
+    """Text without what an open trial has written; lines that others have changed since then stay.
+
+    After a loss of power the kept file stays until the next provisioning, however late that is.
+    """
+    before, text = read(str(kept_path(path))), read(path)
+    rest = pam_block.without_block(text)
+    if not text or pam_block.is_damaged(text) or rest == pam_block.without_block(before):
+        return before
+    lines = pam_block.block_lines(before)
+    return rest if lines is None else str(pam_block.with_block(text, lines))
+
+
 def take_back(module: AnsibleModule, path: str) -> None:
     """End an open trial of an earlier run: the file was not proved, so the one before it returns."""
-    with contextlib.suppress(FileNotFoundError):  # no trial is open, or systemd has just ended it
-        kept_path(path).replace(path)
+    kept = kept_path(path)
+    if not kept.exists():
+        return
+    before = text_before(path)
+    with contextlib.suppress(FileNotFoundError):  # systemd has just ended it
+        if before == read(str(kept)):
+            kept.replace(path)
+        else:
+            write(module, path, before)
+            kept.unlink()
         stop_timer(module, path)
+
+
+def write(module: AnsibleModule, path: str, text: str) -> None:
+    """Replace the text of the file; its owner and mode stay."""
+    file_replacement.replace_file(path, text.encode("utf-8", "surrogateescape"), move=module.atomic_move)
 
 
 def restore_command(module: AnsibleModule, path: str, after_s: int) -> List[str]:
@@ -195,13 +221,13 @@ def main() -> None:
     unproved = kept_path(path).exists()
     if not module.check_mode:
         take_back(module, path)
-    before = read(str(kept_path(path)) if unproved and module.check_mode else path)
+    before = text_before(path) if unproved and module.check_mode else read(path)
     after = wanted_text(module, before)
     armed = after != before and state == "present" and not module.check_mode
     if after != before and not module.check_mode:
         if armed:
             arm(module, path, module.params["restore_after_s"])
-        file_replacement.replace_file(path, after.encode("utf-8", "surrogateescape"), move=module.atomic_move)
+        write(module, path, after)
     texts = {"before_header": path, "after_header": path, "before": before, "after": after}
     rows = [change_row(before, after, path)] if after != before else []
     changed, diff = bool(rows) or unproved, [texts] if rows else []

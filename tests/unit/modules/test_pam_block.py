@@ -152,6 +152,24 @@ def test_a_trial_that_nobody_ended_is_taken_back_first(host: Host, state: str) -
     assert block.without_block(host.path.read_text()) == SITE
 
 
+@pytest.mark.parametrize("earlier", [[], ["account required pam_deny.so"]])
+def test_what_others_have_changed_since_a_trial_stays(host: Host, earlier: list[str]) -> None:
+    """Systemd forgets the trial when the host loses its power."""
+    if earlier:
+        host.play(lines=earlier)
+        host.play("proven", lines=earlier)
+    host.play()
+    host.path.write_text("# of the site, weeks later\n" + host.path.read_text())
+    state = "present" if earlier else "absent"
+    listed = host.play(state, earlier, check=True)
+    assert (listed["changed"], listed["ddp_changes"]) == (True, [])
+    answer = host.play(state, earlier)
+    assert (answer["changed"], answer["armed"], host.kept.exists()) == (True, False, False)
+    assert block.without_block(host.path.read_text()) == "# of the site, weeks later\n" + SITE
+    assert (block.block_lines(host.path.read_text()) or []) == earlier
+    assert host.path.stat().st_mode & 0o777 == 0o640
+
+
 def test_a_trial_of_other_lines_that_is_taken_back_to_the_wanted_ones_needs_no_proof(host: Host) -> None:
     assert host.play()["armed"]
     assert not host.play("proven")["armed"]
