@@ -139,7 +139,15 @@ def groups_of(name: str) -> List[str]:
         numbers = os.getgrouplist(name, pwd.getpwnam(name).pw_gid)
     except KeyError:
         return []
-    return sorted(group.gr_name for group in grp.getgrall() if group.gr_gid in numbers)
+    return sorted(filter(None, map(group_name, numbers)))
+
+
+def group_name(gid: int) -> str:
+    """Name of a group; empty if the host knows none. A directory of users need not list all of its groups."""
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return ""
 
 
 def user_name(uid: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import grp
 import hashlib
 import json
 from typing import TYPE_CHECKING
@@ -131,6 +132,20 @@ def test_who_has_logged_in(
     if loginuid is not None:
         write(tmp_path, "proc/self/loginuid", loginuid)
     assert list(slurm_facts.logins(tmp_path)) == names
+
+
+def test_groups_of_a_directory_that_lists_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With sssd, getgrall has only local groups."""
+
+    def by_number(gid: int) -> grp.struct_group:
+        if gid == 7001:
+            return grp.struct_group(("admins", "x", gid, []))
+        raise KeyError(gid)
+
+    monkeypatch.setattr("os.getgrouplist", lambda _name, _gid: [7001, 7002])
+    monkeypatch.setattr("grp.getgrall", list)
+    monkeypatch.setattr("grp.getgrgid", by_number)
+    assert slurm_facts.groups_of("daemon") == ["admins"]
 
 
 def test_the_user_as_whom_it_runs_must_log_in_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
