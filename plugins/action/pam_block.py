@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from ansible.errors import AnsibleConnectionFailure
+from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class ActionModule(ActionBase):
         try:
             with self._connection_of_its_own():
                 proof = self._execute_module(MODULE, module_args=arguments, task_vars=variables)
-        except AnsibleConnectionFailure as error:
+        except AnsibleError as error:  # no connection, or no sudo
             return str(error)
         return str(proof.get("msg") or "no answer") if proof.get("failed") or proof.get("unreachable") else ""
 
@@ -71,5 +71,5 @@ def refused(host: str, unit: str, problem: str) -> str:
         f"{host}: a new login over SSH failed after the lines of slurm_login_needs_job were written: "
         f"{problem.strip()}\n"
         f"The host restores the file that was there before, within two minutes of the change ({unit}); sessions "
-        "that are open go on. Then run on it: journalctl -n 30 -t sshd -t pam_slurm_adopt"
+        "that are open go on. Then run on it: journalctl -n 30 -t sshd -t sshd-session -t pam_slurm_adopt"
     )

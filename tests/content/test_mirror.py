@@ -88,7 +88,6 @@ PACKAGES = (
         {
             "activity": ("tests/run/test_top.py", ACTION),
             "check": ("tests/lab/test_check.py", ACTION),
-            "pam_block": ("tests/lab/test_slurm_login.py", ACTION),
             "planned_changes": ("tests/lab/test_brownfield.py", ACTION),
             "quarantine": ("tests/lab/test_acceptance.py", ACTION),
             "host_state": ("tests/run/test_settled.py", ACTION),
