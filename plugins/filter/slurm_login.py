@@ -95,8 +95,12 @@ def _group_problems(state: Mapping[str, Any], settings: Mapping[str, Any]) -> It
 def _sshd_problems(state: Mapping[str, Any]) -> Iterator[str]:
     if state["files"][SSHD]["type"] != "file":
         yield f"{SSHD} is not a file: only OpenSSH's server with PAM is supported"
-    if "usepam yes" not in state["commands"]["sshd"]["stdout"].lower().splitlines():
+    options = dict(line.partition(" ")[::2] for line in state["commands"]["sshd"]["stdout"].splitlines())
+    if options.get("usepam") != "yes":
         yield "sshd does not use PAM (sshd -T): set UsePAM yes in /etc/ssh/sshd_config and restart ssh"
+    service = options.get("pamservicename", "sshd")  # OpenSSH 9.8 and later
+    if service != "sshd":
+        yield f"sshd asks /etc/pam.d/{service} instead of {SSHD}: take PAMServiceName out of /etc/ssh/sshd_config"
     if pam_block.is_damaged(state["files"][SSHD]["content"]):
         yield f"{SSHD} has a BEGIN or END of ddp-play without the other: remove the lines of ddp-play by hand"
     for path, line in _lines_of(state, STACKS):

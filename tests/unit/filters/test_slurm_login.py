@@ -18,7 +18,7 @@ def state(sshd: str = SSHD, account: str = ACCOUNT, session: str = "", **more: A
     texts = zip((*slurm_login.STACKS, slurm_login.SESSIONS[1]), (sshd, account, session), strict=True)
     files = {path: {"type": "file", "content": text} for path, text in texts}
     files[slurm_login.UNPROVED] = {"type": "file" if more.get("unproved") else "absent", "content": ""}
-    commands = {"sshd": {"stdout": more.get("sshd_t", "port 22\nusepam yes")}}
+    commands = {"sshd": {"stdout": more.get("sshd_t", "port 22\nusepam yes\npamservicename sshd")}}
     commands["login_groups"] = {"stdout": more.get("groups", "admins:x:1001:kim\nroot:x:0:")}
     return {"files": files, "commands": commands}
 
@@ -110,6 +110,7 @@ def test_lines_of_the_site(sshd: str, account: str, line: str) -> None:
         (state(), {"groups": ["staff"], "check": True}, ""),
         (state(sshd_t="usepam no"), {}, "set UsePAM yes"),
         (state(sshd_t=""), {}, "set UsePAM yes"),
+        (state(sshd_t="usepam yes\npamservicename ssh"), {}, "asks /etc/pam.d/ssh instead of /etc/pam.d/sshd"),
         (state(SSHD + pam_block.BEGIN + "\n"), {}, "without the other"),
         (state(account="account sufficient pam_localuser.so\n"), {}, "(account sufficient pam_localuser.so)"),
         (state(account="account [success=done default=bad] pam_x.so\n"), {}, "lets some users in before"),
