@@ -140,13 +140,13 @@ def restore_command(module: AnsibleModule, path: str, after_s: int) -> List[str]
 
 def arm(module: AnsibleModule, path: str, after_s: int) -> None:
     """Keep the present file and have systemd restore it; ends the module if it cannot be had."""
+    stop_timer(module, path)  # of an earlier trial: it would move this one's kept file
     kept = kept_path(path)
     temporary = str(kept) + ".part"
     shutil.copy2(path, temporary)
     info = Path(path).stat()
     os.chown(temporary, info.st_uid, info.st_gid)
     Path(temporary).replace(kept)
-    stop_timer(module, path)
     rc, out, err = module.run_command(restore_command(module, path, after_s))
     if rc != 0:
         kept.unlink()

@@ -82,6 +82,13 @@ def test_the_way_back_is_armed_before_the_file_is_written(host: Host) -> None:
     assert run.endswith(f"/mv --force --no-target-directory {host.kept} {host.path}")
 
 
+def test_the_timer_of_an_earlier_trial_is_stopped_before_it_could_end_this_one(host: Host) -> None:
+    """A controller may die after it has proved a trial and before the timer is stopped."""
+    (host.folder / "systemctl").write_text(PROGRAM.replace("exit", f"ls {host.folder} > there\nexit"))
+    host.play()
+    assert "before" not in (host.folder / "there").read_text()
+
+
 def test_a_proof_keeps_the_file_and_nothing_else(host: Host) -> None:
     host.play()
     host.calls()
