@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional
 
 from .protocol import MAX_PAYLOAD
 from .sample_file import line_of, rows_of
@@ -54,4 +55,10 @@ class FollowedSamples:
         if rows:
             self._after = max(row[HOST_END] for row in rows)
         header = data[: data.find(b"\n") + 1] if is_start else b""
-        return header + b"".join(map(line_of, rows))
+        return header + b"".join(_lines(rows))
+
+
+def _lines(rows: List[Dict[str, Any]]) -> Iterator[bytes]:
+    for row in rows:
+        with contextlib.suppress(RecursionError):  # read one call deeper than it can be written
+            yield line_of(row)

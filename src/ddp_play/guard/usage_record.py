@@ -138,12 +138,14 @@ def number(row: Row, name: str) -> float:
 
 
 def rows_of(data: bytes) -> List[Row]:
-    """The rows in the file; what is no row is left out."""
+    """The rows in the file; what is no row is left out. Rows are flat: a list may be too deep to be written again."""
     found = []
     for line in data.split(b"\n"):
         with contextlib.suppress(ValueError, RecursionError):
             row = json.loads(line)
-            if isinstance(row, dict) and all(_is_number(row.get(name)) for name in ("from", "s", "slots")):
+            if not isinstance(row, dict) or any(isinstance(value, (dict, list)) for value in row.values()):
+                continue
+            if all(_is_number(row.get(name)) for name in ("from", "s", "slots")):
                 found.append(row)
     return found
 

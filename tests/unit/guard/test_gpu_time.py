@@ -32,6 +32,16 @@ def file_of(tmp_path: Path, *rows: dict[str, Any]) -> SampleFile:
     return found
 
 
+def test_a_row_that_can_be_read_and_not_written_again_ends_nothing(tmp_path: Path) -> None:
+    """Its depth is one below that at which Python gives up: which one that is depends on the callers."""
+    path = tmp_path / "samples.jsonl"
+    for depth in range(850, 1000):
+        good = json.dumps(row(102, 2, 100))
+        deep = f'{{"up": 103, "s": 1, "x": {"[" * depth}{"]" * depth}}}'
+        path.write_text(f"{{}}\n{deep}\n{good}\n")
+        assert GpuTime(path, [0], 100.0).read() == {"gpu_s": 2.0, "gpu_busy_s": 2.0}
+
+
 @pytest.mark.parametrize(
     ("gpus", "rows", "found"),
     [

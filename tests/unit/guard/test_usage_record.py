@@ -178,7 +178,8 @@ def test_seconds_of_gpus_are_summed_and_absent_where_no_row_has_them() -> None:
         b"", b"x", b"[]", b'{"from": 1, "s": 2}', b'{"from": "1", "s": 2, "slots": 1}',
         b'{"from": 1, "s": 2, "slots": 1e300}', b'{"from": NaN, "s": 2, "slots": 1}',
         b'{"from": 1, "s": -2, "slots": 1}',
-        b'{"from": 1, "s": 1e999, "slots": 1}',
+        b'{"from": 1, "s": 1e999, "slots": 1}', b'{"from": 1, "s": 2, "slots": 1, "attempt": [1]}',
+        b'{"from": 1, "s": 2, "slots": 1, "x": {}}',
     ],
 )  # fmt: skip
 def test_lines_that_are_no_rows(line: bytes) -> None:
