@@ -27,7 +27,8 @@ def users(logins: Mapping[str, Sequence[str]], groups: Sequence[str], state: Map
 
     Those who have one keep it, or an administrator who provisions would lock out the one who did it before.
     """
-    kept = (match[1] for match in map(USER.fullmatch, written(state)) if match)
+    there = pam_block.lines_of_blocks(state["files"][SSHD]["content"])
+    kept = (match[1] for match in map(USER.fullmatch, there) if match)
     return sorted({*kept, *(name for name, member_of in logins.items() if not set(member_of) & set(groups))})
 
 

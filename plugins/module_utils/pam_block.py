@@ -21,6 +21,11 @@ def block_lines(text: str) -> Optional[List[str]]:
     return found[0]["lines"].splitlines() if len(found) == 1 and not is_damaged(text) else None
 
 
+def lines_of_blocks(text: str) -> List[str]:
+    """Lines of all blocks: a merge by hand may leave several."""
+    return [line for match in BLOCK.finditer(text) for line in match["lines"].splitlines()]
+
+
 def is_damaged(text: str) -> bool:
     """Whether a mark has lost its other half, so that nobody knows which lines are in the block."""
     rest = without_block(text)

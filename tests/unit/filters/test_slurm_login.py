@@ -48,6 +48,9 @@ def test_who_has_provisioned_before_keeps_the_line() -> None:
     assert slurm_login.users({"kim": ["admins"]}, ["admins"], there) == ["ops"]
     assert slurm_login.users({"kim": []}, ["admins"], there) == ["kim", "ops"]
     assert slurm_login.users({}, [], state(pam_block.with_block(SSHD, written[:2]))) == []
+    second = pam_block.with_block("", slurm_login.lines({"users": ["lee"], "groups": []}))
+    twice = state(pam_block.with_block(SSHD, written) + second)  # a merge by hand
+    assert slurm_login.users({"kim": []}, [], twice) == ["kim", "lee", "ops"]
 
 
 def test_the_lines_that_are_written_are_those_of_the_block() -> None:

@@ -10,6 +10,13 @@ LINES = ["account [success=1 default=ignore] pam_succeed_if.so quiet uid eq 0", 
 BLOCK = f"{pam_block.BEGIN}\n{LINES[0]}\n{LINES[1]}\n{pam_block.END}\n"
 
 
+def test_lines_of_several_blocks() -> None:
+    twice = pam_block.with_block("a\n", ["b"]) + "c\n" + pam_block.with_block("", ["d", "e"])
+    assert pam_block.block_lines(twice) is None
+    assert pam_block.lines_of_blocks(twice) == ["b", "d", "e"]
+    assert pam_block.lines_of_blocks("a\n") == []
+
+
 @pytest.mark.parametrize("before", [SITE, "", "\n", "# \udcff\n", "a\r\nb\x0cc\n", SITE.rstrip("\n"), "x"])
 def test_what_was_there_returns(before: str) -> None:
     after = pam_block.with_block(before, LINES)
