@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 MODULE = "ddp.play.pam_block"
 # A session of the shared connection that Ansible keeps open passes PAM's account stack no more.
 ALONE = "-o ControlMaster=no -o ControlPath=none"
+ALONE_LAST = "-S none"  # for ssh alone: the last -S of a site counts more than the options
 
 
 class ActionModule(ActionBase):
@@ -49,12 +50,14 @@ class ActionModule(ActionBase):
     @contextlib.contextmanager
     def _connection_of_its_own(self) -> Iterator[None]:
         """The shared connection stays open for what follows, such as the removal of Ansible's temporary files."""
-        usual = self._connection.get_option("ssh_args")
-        self._connection.set_option("ssh_args", f"{ALONE} {usual or ''}")
+        usual = {name: self._connection.get_option(name) for name in ("ssh_args", "ssh_extra_args")}
+        self._connection.set_option("ssh_args", f"{ALONE} {usual['ssh_args'] or ''}")
+        self._connection.set_option("ssh_extra_args", f"{usual['ssh_extra_args'] or ''} {ALONE_LAST}")
         try:
             yield
         finally:
-            self._connection.set_option("ssh_args", usual)
+            for name, value in usual.items():
+                self._connection.set_option(name, value)
 
 
 def no_ssh(host: str, transport: str) -> str:

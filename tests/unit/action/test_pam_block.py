@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
-from ansible_collections.ddp.play.plugins.action.pam_block import ActionModule
+from ansible_collections.ddp.play.plugins.action.pam_block import ALONE, ALONE_LAST, ActionModule
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SITE = "-o ControlMaster=auto -o ControlPath=/tmp/shared"
 ARMED = {"changed": True, "armed": True, "unit": "ddp-play-restore-sshd.timer"}
@@ -19,14 +24,14 @@ class Connection:
 
     def __init__(self, transport: str = "ssh") -> None:
         """No login so far."""
-        self.transport, self.ssh_args = transport, SITE
+        self.transport, self.ssh_args, self.ssh_extra_args = transport, SITE, "-S /tmp/shared"
 
     def get_option(self, name: str) -> str:
-        """The only option that is read."""
+        """One of the two options that are read."""
         return str(getattr(self, name))
 
     def set_option(self, name: str, value: str) -> None:
-        """The only option that is written."""
+        """One of the two options that are written."""
         setattr(self, name, value)
 
 
@@ -36,7 +41,7 @@ def play(monkeypatch: pytest.MonkeyPatch, connection: Connection, proof: Any) ->
 
     def execute(_self: Any, _name: str, *, module_args: dict[str, Any], task_vars: Any) -> Any:
         assert task_vars
-        calls.append((module_args.get("state"), connection.ssh_args))
+        calls.append((module_args.get("state"), f"{connection.ssh_args} ... {connection.ssh_extra_args}"))
         if len(calls) == 1:
             return dict(ARMED)
         if isinstance(proof, Exception):
@@ -54,8 +59,19 @@ def test_the_login_is_a_new_one_whatever_the_site_shares(monkeypatch: pytest.Mon
     connection = Connection()
     answer, calls = play(monkeypatch, connection, {})
     assert answer == ARMED
-    assert calls == [(None, SITE), ("proven", f"-o ControlMaster=no -o ControlPath=none {SITE}")]
-    assert connection.ssh_args == SITE
+    shared = f"{SITE} ... -S /tmp/shared"
+    assert calls == [(None, shared), ("proven", f"-o ControlMaster=no -o ControlPath=none {shared} -S none")]
+    assert (connection.ssh_args, connection.ssh_extra_args) == (SITE, "-S /tmp/shared")
+
+
+def test_programs_of_ssh_share_nothing_with_these_options(tmp_path: Path) -> None:
+    """Of an option the first one counts; the last -S counts more than all of these."""
+    if shutil.which("ssh") is None:
+        pytest.skip("no ssh here")
+    site = ["-o", f"ControlPath={tmp_path}/a", "-M", "-S", f"{tmp_path}/b"]
+    argv = ["ssh", "-F", "none", "-G", *ALONE.split(), *site, *ALONE_LAST.split(), "h"]
+    said = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True).stdout
+    assert [line for line in said.splitlines() if line.startswith("controlpath")] == []
 
 
 @pytest.mark.parametrize(
