@@ -97,7 +97,8 @@ def _why(document: Mapping[str, Any], verdict: Mapping[str, Any]) -> dict[str, A
 
 def _is_once(panel: Mapping[str, Any]) -> bool:
     """Whether each rank has reported the metric at most once: values for a table, no curve."""
-    return bool(panel["curves"]) and all(len(curve["times"]) == 1 for curve in panel["curves"])
+    is_short = panel["curves"] and all(len(curve["times"]) == 1 for curve in panel["curves"])
+    return bool(is_short and not panel["all"]["not_finite"])  # the panel tells of values that are NaN
 
 
 def _counts(document: Mapping[str, Any]) -> list[tuple[str, int]]:

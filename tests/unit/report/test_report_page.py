@@ -74,6 +74,17 @@ def test_a_metric_with_one_value_of_each_rank_is_in_a_table() -> None:
 
 
 @pytest.mark.usefixtures("drawn")
+def test_a_metric_that_became_nan_after_one_value_keeps_its_panel() -> None:
+    paths = full_bundle()
+    with paths.metrics(0).open("a") as file:
+        for value in (0.91, float("nan"), float("nan")):
+            file.write(json.dumps({"time": CREATED + 50, "accuracy": value}) + "\n")
+    words = " ".join(PageReader(page(paths)).text.split())
+    assert "2 values NaN or infinite, not drawn" in words
+    assert "Reported once" not in words
+
+
+@pytest.mark.usefixtures("drawn")
 def test_a_run_that_nobody_supervises_says_who_takes_it_over() -> None:
     text = " ".join(PageReader(page(without_end(ended_bundle()))).text.split())
     assert "What helps: ddp-play attach calm-otter-1" in text
