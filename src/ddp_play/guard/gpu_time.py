@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Dict, List
 
-from .sample_file import rows_of
 from .sample_following import FollowedSamples
 from .sample_thinning import COVERED
 
@@ -34,7 +33,7 @@ class GpuTime:
     def read(self) -> Dict[str, float]:
         """SAMPLED and BUSY with the newest samples; empty without any of these GPUs."""
         for _ in range(MAX_PIECES if self._gpus else 0):
-            for row in rows_of(self._samples.take()):
+            for row in self._samples.take_rows():
                 self._add(row)
             if not self._samples.is_behind:
                 break

@@ -1,10 +1,10 @@
-"""What a channel sends of the samples of an attempt: lines that were added, also after the file was thinned."""
+"""Samples of an attempt that are new to a reader: what was added to the file, also after it was thinned."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Tuple
 
 from .protocol import MAX_PAYLOAD
 from .sample_file import line_of, rows_of
@@ -14,12 +14,14 @@ from .untrusted_paths import Below, open_file
 if TYPE_CHECKING:
     from pathlib import Path
 
+Rows = List[Dict[str, Any]]
+
 
 class FollowedSamples:
-    """`take` returns lines once: rows are known by their ends, so a file in place of an earlier one repeats none."""
+    """Each row is returned once: rows are known by their ends, so a file in place of an earlier one repeats none."""
 
     def __init__(self, path: Path, after: float) -> None:
-        """`after`: end of the newest row that the controller has, in seconds since this host booted."""
+        """`after`: end of the newest row that the reader has, in seconds since this host booted."""
         self._path = path
         self._after = after
         self._inode: Optional[int] = None
@@ -29,11 +31,19 @@ class FollowedSamples:
 
     def take(self) -> bytes:
         """New lines, about MAX_PAYLOAD bytes at most: first that about the host, and rows that end after `after`."""
+        header, rows = self._new()
+        return header + b"".join(_lines(rows))
+
+    def take_rows(self) -> Rows:
+        """The rows of which `take` returns the lines."""
+        return self._new()[1]
+
+    def _new(self) -> Tuple[bytes, Rows]:
         self.is_behind = False
         try:
             found = self._path.lstat()
             if found.st_ino == self._inode and found.st_size <= self._offset:
-                return b""
+                return b"", []
             with open_file(Below(self._path.parent, (self._path.name,)), None) as handle:
                 there = os.fstat(handle.fileno())
                 inode = there.st_ino
@@ -43,22 +53,21 @@ class FollowedSamples:
                 handle.seek(self._offset)
                 data = handle.read(MAX_PAYLOAD)
         except OSError:
-            return b""
+            return b"", []
         self._offset += len(data)
         self.is_behind = bool(data) and self._offset < there.st_size
         lines, newline, rest = (self._rest + data).rpartition(b"\n")
         self._rest = rest if len(rest) < MAX_PAYLOAD else b""  # no line of ours is as long
         return self._wanted(lines + newline, is_start=is_start)
 
-    def _wanted(self, data: bytes, *, is_start: bool) -> bytes:
+    def _wanted(self, data: bytes, *, is_start: bool) -> Tuple[bytes, Rows]:
         rows = [row for row in rows_of(data) if row[HOST_END] > self._after]
         if rows:
             self._after = max(row[HOST_END] for row in rows)
-        header = data[: data.find(b"\n") + 1] if is_start else b""
-        return header + b"".join(_lines(rows))
+        return data[: data.find(b"\n") + 1] if is_start else b"", rows
 
 
-def _lines(rows: List[Dict[str, Any]]) -> Iterator[bytes]:
+def _lines(rows: Rows) -> Iterator[bytes]:
     for row in rows:
-        with contextlib.suppress(RecursionError):  # read one call deeper than it can be written
+        with contextlib.suppress(RecursionError):  # what was read may be too deep to be written
             yield line_of(row)

@@ -93,11 +93,11 @@ def test_a_file_that_grows_for_ever_holds_nobody(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(gpu_time, "MAX_PIECES", 3)
     pieces: list[int] = []
 
-    def take() -> bytes:
+    def take_rows() -> list[dict[str, Any]]:
         pieces.append(1)
-        return b""
+        return []
 
-    monkeypatch.setattr(time._samples, "take", take)
+    monkeypatch.setattr(time._samples, "take_rows", take_rows)
     monkeypatch.setattr(time._samples, "is_behind", True)
     assert time.read() == {}
     assert len(pieces) == 3

@@ -1,14 +1,15 @@
-"""Samples that a channel sends: each once, after thinning, in pieces, and from the newest that is there on."""
+"""Samples that are new to a reader: each once, after thinning, in pieces, and from the newest that is there on."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ddp_play.guard import sample_following
 from ddp_play.guard.sample_file import line_of, rows_of
-from ddp_play.guard.sample_following import FollowedSamples
+from ddp_play.guard.sample_following import FollowedSamples, _lines
 
 HEADER = line_of({"cores": 4})
 
@@ -43,9 +44,10 @@ def test_half_a_line_waits(path: Path) -> None:
     assert followed.take() == row(4.0)
 
 
-def test_only_rows_that_the_controller_lacks(path: Path) -> None:
+def test_only_rows_that_the_reader_lacks(path: Path) -> None:
     path.write_bytes(HEADER + row(2.0) + row(4.0) + row(6.0))
     assert FollowedSamples(path, 4.0).take() == HEADER + row(6.0)
+    assert FollowedSamples(path, 4.0).take_rows() == [{"up": 6.0, "s": 2.0}]
 
 
 def test_a_thinned_file_repeats_nothing(path: Path) -> None:
@@ -82,3 +84,15 @@ def test_no_link_is_followed(path: Path) -> None:
     target.write_bytes(HEADER + row(2.0))
     path.symlink_to(target)
     assert FollowedSamples(path, 0.0).take() == b""
+
+
+def test_rows_too_deep_for_python_are_left_out(path: Path) -> None:
+    """The depth at which Python gives up depends on the callers, and is not the same for reading and writing."""
+    for depth in range(850, 1000):
+        path.write_bytes(HEADER + b'{"up": 1, "s": 1, "x": %s%s}\n' % (b"[" * depth, b"]" * depth) + row(2.0))
+        assert FollowedSamples(path, 0.0).take().endswith(row(2.0))
+        assert FollowedSamples(path, 0.0).take_rows()[-1] == {"up": 2.0, "s": 2.0}
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    assert list(_lines([{"up": 1.0, "s": 1.0, "x": deep}, {"up": 2.0, "s": 2.0}])) == [row(2.0)]
