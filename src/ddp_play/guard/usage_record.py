@@ -99,8 +99,9 @@ def _append(path: Path, row: Row) -> None:
     with open(fd, "r+b", buffering=0) as file:
         size = os.fstat(fd).st_size
         is_whole = size == 0 or os.pread(fd, 1, size - 1) == b"\n"  # a full disk may have cut the last row
-        file.write((b"" if is_whole else b"\n") + _line(row))
-    if (size + 1) // COMPACT_BYTES != (size + len(_line(row))) // COMPACT_BYTES:
+        data = (b"" if is_whole else b"\n") + _line(row)
+        file.write(data)
+    if size // COMPACT_BYTES != (size + len(data)) // COMPACT_BYTES:
         compact(path)
 
 

@@ -162,6 +162,17 @@ def test_the_file_stays_small_and_keeps_the_newest(tmp_path: Path, monkeypatch: 
     assert (tmp_path / NAME).stat().st_size <= 2000
 
 
+def test_a_file_that_ends_a_byte_before_the_bound_is_compacted_by_the_next_row(
+    tmp_path: Path, clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(usage_record, "COMPACT_BYTES", 4000)
+    (tmp_path / NAME).write_bytes(b"x" * 3998 + b"\n")
+    record = UsageRecord(SPEC, place(tmp_path))
+    clock[0] += 61
+    record.keep()
+    assert (tmp_path / NAME).stat().st_size < 1000
+
+
 def test_seconds_of_gpus_are_summed_and_absent_where_no_row_has_them() -> None:
     before, first, second = row(0, 60), row(60, 60, gpu_s=120, gpu_busy_s=90.5), row(120, 9, gpu_s=18, gpu_busy_s=0)
     assert merged([before, row(60, 60)]) == [row(0, 120)]
