@@ -96,7 +96,8 @@ def panel(
         for (name, attempt), found in figures.items()
         if name in shown
     ]
-    return {"title": title, "unit": unit, "num_members": len(names), "curves": curves, "rows": rows,
+    is_once = all(len(row.times) == 1 and not row.not_finite for row in series.values())
+    return {"title": title, "unit": unit, "num_members": len(names), "is_once": is_once, "curves": curves, "rows": rows,
             "bands": [] if is_few else _bands(series, end),
             "all": _of_all(figures.values(), series.values())}  # fmt: skip
 

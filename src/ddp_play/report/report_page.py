@@ -34,19 +34,18 @@ def report_page(document: Mapping[str, Any]) -> str:
     made.filters |= _filters(length)
     run = document["run"]
     verdict = {"last_frame": "", "error": "", "kernel": (), **(run["verdict"] or {})}
-    once = [row for row in document["metrics"]["panels"] if _is_once(row)]
-    curves = [row for row in document["metrics"]["panels"] if not _is_once(row)]
-    panels = {"metrics": curves, "samples": document["samples"]["panels"]}
-    offsets = {"metrics": 0, "samples": len(panels["metrics"])}
+    metrics = document["metrics"]["panels"]
+    charted = {"metrics": [row for row in metrics if not row["is_once"]], "samples": document["samples"]["panels"]}
+    offsets = {"metrics": 0, "samples": len(charted["metrics"])}
     charts = {
         name: [panel_svg(row, length=length, number=offsets[name] + at) for at, row in enumerate(rows)]
-        for name, rows in panels.items()
+        for name, rows in charted.items()
     }
     why, traffic = _why(document, verdict), document["traffic"]["rows"]
     names, groups = version_groups(document["versions"])
     return rendered(
-        made, "report.html.j2", script="report.js", **document, charts=charts, verdict=verdict, why=why, once=once,
-        curves=curves,
+        made, "report.html.j2", script="report.js", **document, charts=charts, verdict=verdict, why=why,
+        charted=charted, once=[row for row in metrics if row["is_once"]],
         counts=_counts(document), ticks=_ticks(length), phase_text=_phase_text(document["timeline"]),
         sections=_sections(document, has_verdict=bool(why)), num_attempts=len(run["attempts"]),
         version_names=names, version_groups=groups, opened=_opened(document),
@@ -93,12 +92,6 @@ def _why(document: Mapping[str, Any], verdict: Mapping[str, Any]) -> dict[str, A
     tail = "\n".join(logs[0]["lines"][-TAIL_LINES:]) if logs else ""
     says = more or tail or document["run"]["hint"] or any(verdict.get(name) for name in ("last_frame", "kernel"))
     return {"more": more, "tail": tail} if says else {}
-
-
-def _is_once(panel: Mapping[str, Any]) -> bool:
-    """Whether each rank has reported the metric at most once: values for a table, no curve."""
-    is_short = panel["curves"] and all(len(curve["times"]) == 1 for curve in panel["curves"])
-    return bool(is_short and not panel["all"]["not_finite"])  # the panel tells of values that are NaN
 
 
 def _counts(document: Mapping[str, Any]) -> list[tuple[str, int]]:

@@ -93,6 +93,24 @@ def test_many_members_are_a_band_with_curves_of_those_that_matter() -> None:
     assert found["num_members"] == 64
 
 
+@pytest.mark.parametrize(
+    ("more", "is_once"),
+    [
+        ({}, True),
+        ({("rank 0", 2): series(5.0)}, True),
+        ({("rank 9", 1): series(1.0, 1.0)}, False),  # which has no curve of its own
+        ({("rank 9", 1): series(1.0, math.nan)}, False),
+        ({("rank 9", 1): series(math.nan)}, False),
+    ],
+    ids=["one each", "another attempt", "two of one rank", "NaN later", "NaN alone"],
+)
+def test_one_value_of_each_member(more: dict[Member, MemberSeries], is_once: bool) -> None:
+    few: dict[Member, MemberSeries] = {("rank 0", 1): series(1.0)}
+    others: dict[Member, MemberSeries] = {(f"rank {rank}", 1): series(float(rank)) for rank in range(20)}
+    assert panel("accuracy", "", {**few, **more}, 2.0)["is_once"] is is_once
+    assert panel("accuracy", "", {**others, **more}, 2.0)["is_once"] is is_once
+
+
 def test_each_attempt_has_a_band_of_its_own() -> None:
     rows = {(f"rank {rank}", attempt): series(1.0, start=10.0 * attempt) for rank in range(20) for attempt in (1, 2)}
     assert [band["attempt"] for band in panel("loss", "", rows, 30.0)["bands"]] == [1, 2]
