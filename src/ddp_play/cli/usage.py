@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from ddp_play.ansible.runner import AnsibleRunner
-from ddp_play.bundle.summary import duration
+from ddp_play.bundle.summary import counted, duration
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.errors import UsageError
@@ -80,22 +80,20 @@ def _show(found: Usage, by: str) -> None:
         console.error(f"{host}: {why}")
     if not found.slots:
         return
-    rows = [_row(group, has_gpus=found.has_gpus) for group in found.groups(by)]
+    columns = (by, "runs", "slot hours", "share", *(["GPU busy"] if found.has_gpus else []))
     idle = found.capacity_hours * found.idle_share
-    rows.append(("idle", "", f"{idle:.2f}", f"{found.idle_share:.0%}", *[""] * found.has_gpus))
+    rows = [*map(_row, found.groups(by)), ("idle", "", f"{idle:.2f}", f"{found.idle_share:.0%}", "")]
     styles = [*[""] * (len(rows) - 1), "dim"]
-    head = (by, "runs", "slot hours", "share", *["GPU busy"] * found.has_gpus)
-    console.long_table(head, rows, styled=0, styles=styles)
+    console.long_table(columns, [row[: len(columns)] for row in rows], styled=0, styles=styles)
     begun = f"the first record is {_length(found.oldest_s)} old" if found.oldest_s is not None else "no records yet"
     busy = f"; the GPUs of runs were {found.gpu_busy:.0%} busy" if found.gpu_busy is not None else ""
     console.note(f"{_slots(found)} in {_length(found.since_s)}; {begun}{busy}")
 
 
-def _row(group: Group, *, has_gpus: bool) -> tuple[str, ...]:
+def _row(group: Group) -> tuple[str, ...]:
+    name = " ".join(split_run_key(group.name)[0].split())  # a host tells it: a line break would end the row
     busy = "" if group.gpu_busy is None else f"{group.gpu_busy:.0%}"
-    name = " ".join(split_run_key(group.name)[0].split())
-    cells = (name, str(group.runs), f"{group.slot_hours:.2f}", f"{group.share:.0%}")
-    return (*cells, busy) if has_gpus else cells
+    return name, str(group.runs), f"{group.slot_hours:.2f}", f"{group.share:.0%}", busy
 
 
 def _length(seconds: float) -> str:
@@ -103,5 +101,4 @@ def _length(seconds: float) -> str:
 
 
 def _slots(found: Usage) -> str:
-    slots, hosts = sum(found.slots.values()), len(found.slots)
-    return f"{slots} slot{'s' * (slots != 1)} of {hosts} host{'s' * (hosts != 1)}"
+    return f"{counted(sum(found.slots.values()), 'slot')} of {counted(len(found.slots), 'host')}"
