@@ -7,9 +7,10 @@ is as before, but group- is not. A backup returns only if its account file has t
 from __future__ import annotations
 
 import filecmp
-import os
 import shutil
 from typing import TYPE_CHECKING, List
+
+from ansible_collections.ddp.play.plugins.module_utils.file_replacement import copy
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +28,7 @@ def keep(folder: Path, etc: Path) -> None:
     part.mkdir(mode=0o700, parents=True)
     for path in (etc / name for plain in NAMES for name in (plain, plain + "-")):
         if path.is_file():
-            copy(path, part / path.name)
+            copy(str(path.resolve()), str(part / path.name))  # the text, also of a link
     part.rename(folder)
 
 
@@ -40,7 +41,7 @@ def give_back(folder: Path, etc: Path) -> List[str]:
             continue
         if (folder / backup.name).is_file():
             if not same(folder / backup.name, backup):
-                copy(folder / backup.name, etc / (name + "-.ddp-play"))
+                copy(str(folder / backup.name), str(etc / (name + "-.ddp-play")))
                 (etc / (name + "-.ddp-play")).replace(backup)
                 restored.append(backup.name)
         elif backup.is_file():
@@ -54,13 +55,3 @@ def give_back(folder: Path, etc: Path) -> List[str]:
 def same(one: Path, other: Path) -> bool:
     """Whether two files have the same text."""
     return other.is_file() and filecmp.cmp(str(one), str(other), shallow=False)
-
-
-def copy(source: Path, target: Path) -> None:
-    """Copy text, mode, times and owner; never readable by more than the source on the way."""
-    info = source.stat()
-    handle = os.open(str(target), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "wb") as stream:
-        stream.write(source.read_bytes())
-    os.chown(str(target), info.st_uid, info.st_gid)
-    shutil.copystat(str(source), str(target))

@@ -1,8 +1,9 @@
-"""Replacement of a file's content in one step: readers see the old content or the new one, never a part of it."""
+"""Replacement and copy of a file in one step: readers see the old content or the new one, never a part of it."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Callable, Optional
@@ -44,3 +45,24 @@ def _move_with_mode(temporary: str, path: str, mode: int, move: Callable[[str, s
     finally:
         os.umask(umask)
     Path(path).chmod(mode)
+
+
+def keep_copy(path: str, kept: str) -> None:
+    """Copy a file to where it can be moved back from, as `copy` does, but in one step."""
+    part = kept + ".part"
+    copy(path, part)
+    Path(part).replace(kept)
+
+
+def copy(source: str, target: str) -> None:
+    """Copy content, mode, times and owner; never readable by more than the source on the way. A link stays a link."""
+    info = os.lstat(source)
+    if Path(source).is_symlink():
+        shutil.copyfile(source, target, follow_symlinks=False)
+    else:
+        content = Path(source).read_bytes()
+        handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+    os.chown(target, info.st_uid, info.st_gid, follow_symlinks=False)
+    shutil.copystat(source, target, follow_symlinks=False)

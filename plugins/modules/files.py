@@ -6,7 +6,6 @@ from __future__ import annotations
 import grp
 import os
 import pwd
-import shutil
 import stat
 import tempfile
 from pathlib import Path
@@ -231,11 +230,7 @@ def keep_original(want: Want, check_mode: bool) -> bool:
     if not original or not theirs or os.path.lexists(original):
         return False
     if not check_mode:
-        temporary = original + ".part"
-        shutil.copy2(want["path"], temporary, follow_symlinks=False)
-        info = os.lstat(want["path"])
-        os.chown(temporary, info.st_uid, info.st_gid, follow_symlinks=False)
-        Path(temporary).replace(original)
+        file_replacement.keep_copy(want["path"], original)
     return True
 
 

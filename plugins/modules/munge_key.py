@@ -51,7 +51,6 @@ ddp_changes:
 
 import base64  # noqa: E402
 import binascii  # noqa: E402
-import os  # noqa: E402
 import pwd  # noqa: E402
 import shutil  # noqa: E402
 from pathlib import Path  # noqa: E402
@@ -85,18 +84,6 @@ def owner_of(path: Path) -> Optional[int]:
         return path.stat().st_uid if path.exists() else None
 
 
-def keep(path: Path, kept: Path) -> None:
-    """Copy a key with its owner and mode; on the way it is root's alone."""
-    info = path.stat()
-    part = Path(str(kept) + ".part")
-    handle = os.open(str(part), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "wb") as stream:
-        stream.write(path.read_bytes())
-    os.chown(str(part), info.st_uid, info.st_gid)
-    shutil.copystat(str(path), str(part))
-    part.replace(kept)
-
-
 def write(module: AnsibleModule, path: Path, key: bytes, own: bool) -> Rows:
     """Write the key if it differs; the rows of what changes."""
     there = path.read_bytes() if path.is_file() else None
@@ -112,7 +99,7 @@ def write(module: AnsibleModule, path: Path, key: bytes, own: bool) -> Rows:
     if owner is None:
         module.fail_json(msg="there is no user munge: install the package munge first")
     if theirs:
-        keep(path, kept)
+        file_replacement.keep_copy(str(path), str(kept))
     file_replacement.replace_file(str(path), key, mode=MODE, move=module.atomic_move)
     shutil.chown(str(path), owner, owner if owner == 0 else pwd.getpwuid(owner or 0).pw_gid)
     path.chmod(MODE)

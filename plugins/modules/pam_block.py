@@ -65,8 +65,6 @@ ddp_changes:
 """
 
 import contextlib  # noqa: E402
-import os  # noqa: E402
-import shutil  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import List  # noqa: E402
 
@@ -142,11 +140,7 @@ def arm(module: AnsibleModule, path: str, after_s: int) -> None:
     """Keep the present file and have systemd restore it; ends the module if it cannot be had."""
     stop_timer(module, path)  # of an earlier trial: it would move this one's kept file
     kept = kept_path(path)
-    temporary = str(kept) + ".part"
-    shutil.copy2(path, temporary)
-    info = Path(path).stat()
-    os.chown(temporary, info.st_uid, info.st_gid)
-    Path(temporary).replace(kept)
+    file_replacement.keep_copy(path, str(kept))
     rc, out, err = module.run_command(restore_command(module, path, after_s))
     if rc != 0:
         kept.unlink()

@@ -44,6 +44,14 @@ def test_a_backup_returns_after_the_change_was_taken_back(etc: Path, tmp_path: P
     assert not kept.exists()
 
 
+def test_the_text_of_a_link_is_kept(etc: Path, tmp_path: Path) -> None:
+    (etc / "group").rename(etc / "elsewhere")
+    (etc / "group").symlink_to("elsewhere")
+    account_backups.keep(tmp_path / "kept", etc)
+    (etc / "group-").write_text("changed\n")
+    assert account_backups.give_back(tmp_path / "kept", etc) == ["group-"]
+
+
 def test_a_backup_of_somebody_elses_change_stays(etc: Path, tmp_path: Path) -> None:
     account_backups.keep(tmp_path / "kept", etc)
     change(etc, "group", "a\nb\ntheirs\n")

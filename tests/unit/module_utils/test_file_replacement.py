@@ -1,4 +1,4 @@
-"""A file that is replaced is whole at any time, has the wanted mode, and leaves nothing next to it."""
+"""A file that is replaced or copied is whole at any time, has the wanted mode, and leaves nothing next to it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.ddp.play.plugins.module_utils.file_replacement import replace_file
+from ansible_collections.ddp.play.plugins.module_utils.file_replacement import keep_copy, replace_file
 
 BINARY = bytes(range(256)) * 4096
 
@@ -124,3 +124,41 @@ def test_a_link_is_replaced_and_its_target_stays(path: Path) -> None:
     path.symlink_to(target)
     replace_file(str(path), b"new", mode=0o644)
     assert (path.is_symlink(), path.read_bytes(), target.read_bytes()) == (False, b"new", b"theirs")
+
+
+@pytest.mark.usefixtures("umask")
+def test_a_kept_copy_is_the_file_and_at_no_time_readable_by_others(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, modes = path.with_name("a.kept"), list[str]()
+    path.write_bytes(BINARY)
+    path.chmod(0o640)
+    owner = (os.geteuid(), 12345 if os.geteuid() == 0 else os.getegid())
+    os.chown(path, *owner)
+    os.utime(path, ns=(1, 1))
+    change_owner = os.chown
+
+    def watched(target: str, *ids: int, **more: bool) -> None:
+        modes.append(mode_of(Path(target)))
+        change_owner(target, *ids, **more)
+
+    monkeypatch.setattr(os, "chown", watched)
+    keep_copy(str(path), str(kept))
+    info = kept.stat()
+    assert (kept.read_bytes(), mode_of(kept), (info.st_uid, info.st_gid), info.st_mtime_ns) == (BINARY, "640", owner, 1)
+    (mode,) = modes
+    assert int(mode, 8) & 0o077 == 0
+    assert sorted(path.parent.iterdir()) == [path, kept]
+
+
+def test_a_kept_copy_of_a_link_is_a_link(path: Path) -> None:
+    path.symlink_to("elsewhere")
+    kept = path.with_name("a.kept")
+    keep_copy(str(path), str(kept))
+    assert (kept.is_symlink(), kept.readlink()) == (True, Path("elsewhere"))
+    assert sorted(path.parent.iterdir()) == [path, kept]
+
+
+def test_what_is_no_file_leaves_no_copy(path: Path) -> None:
+    path.mkdir()
+    with pytest.raises(IsADirectoryError):
+        keep_copy(str(path), str(path.with_name("a.kept")))
+    assert list(path.parent.iterdir()) == [path]
