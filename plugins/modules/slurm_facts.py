@@ -49,7 +49,6 @@ ansible_facts:
 import grp  # noqa: E402
 import hashlib  # noqa: E402
 import ipaddress  # noqa: E402
-import json  # noqa: E402
 import os  # noqa: E402
 import pwd  # noqa: E402
 import socket  # noqa: E402
@@ -93,10 +92,10 @@ def munge_before(root: Path) -> bool:
 def is_recorded(root: Path, package: str) -> bool:
     """Whether a role of this collection has installed the package."""
     try:
-        record = json.loads(read(root / host_record.RECORD.lstrip("/")) or "{}")
-    except ValueError:
+        record = host_record.load(str(root / host_record.RECORD.lstrip("/")))
+    except (OSError, ValueError):
         return False
-    return any(package in row.get("packages", []) for row in record.values() if isinstance(row, dict))
+    return any(package in row.get(host_record.PACKAGES, []) for row in record.values() if isinstance(row, dict))
 
 
 def can_use_cgroups(root: Path) -> bool:

@@ -87,6 +87,7 @@ def test_release_is_that_of_the_installed_package_or_of_the_next(
         (json.dumps({"slurm": {"packages": ["slurmd"]}}), True),
         (json.dumps({"slurm": {"packages": ["munge", "slurmd"]}}), False),
         ("{", True),
+        ("[]", True),
     ],
 )
 def test_munge_was_there_before_if_no_role_installed_it(tmp_path: Path, record: str, before: bool) -> None:
