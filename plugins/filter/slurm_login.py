@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Sequence
 from ansible_collections.ddp.play.plugins.module_utils import pam_block
 
 SSHD = "/etc/pam.d/sshd"
-UNPROVED = f"{SSHD}.ddp-play-before"  # there while a change of the file waits for a login that proves it
+UNPROVED = SSHD + pam_block.BEFORE  # there while a change of the file waits for a login that proves it
 # SSHD includes them on Debian, where no other file of its own has lines of type account or session.
 STACKS = (SSHD, "/etc/pam.d/common-account")
 SESSIONS = (SSHD, "/etc/pam.d/common-session")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import List, Optional
 
+BEFORE = ".ddp-play-before"  # what follows the path for the file as it was before lines that wait for their proof
 BEGIN = "# BEGIN ddp-play (role slurm)"
 END = "# END ddp-play (role slurm)"
 # On the first line of a block that follows a line without a newline, so that the removal takes the newline away again.

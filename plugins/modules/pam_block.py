@@ -71,12 +71,10 @@ from typing import List  # noqa: E402
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 from ansible_collections.ddp.play.plugins.module_utils import changes, file_replacement, pam_block  # noqa: E402
 
-BEFORE = ".ddp-play-before"
-
 
 def kept_path(path: str) -> Path:
     """The file as it was before a trial. While it is there, the trial is open: one rename or unlink ends it."""
-    return Path(path + BEFORE)
+    return Path(path + pam_block.BEFORE)
 
 
 def unit_of(path: str) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from ansible_collections.ddp.play.plugins.filter import slurm_login
 from ansible_collections.ddp.play.plugins.module_utils import pam_block
 
+ROLE = Path(__file__).parents[3] / "roles/slurm"
 SSHD = "@include common-auth\naccount required pam_nologin.so\n@include common-account\n@include common-session\n"
 ACCOUNT = "account [success=1 new_authtok_reqd=done default=ignore] pam_unix.so\naccount requisite pam_deny.so\n"
 GOOD = {"users": ["ops"], "groups": ["admins"], "cgroup": True, "connection": "ssh", "check": False}
@@ -21,6 +24,11 @@ def state(sshd: str = SSHD, account: str = ACCOUNT, session: str = "", **more: A
     commands = {"sshd": {"stdout": more.get("sshd_t", "port 22\nusepam yes\npamservicename sshd")}}
     commands["login_groups"] = {"stdout": more.get("groups", "admins:x:1001:kim\nroot:x:0:")}
     return {"files": files, "commands": commands}
+
+
+def test_the_role_reads_the_files_that_are_judged() -> None:
+    paths = yaml.safe_load((ROLE / "vars/main.yml").read_text())["__slurm_login_paths"]
+    assert set(paths) == {*slurm_login.STACKS, *slurm_login.SESSIONS, slurm_login.UNPROVED}
 
 
 def test_each_exemption_jumps_over_the_rest_of_the_block() -> None:
