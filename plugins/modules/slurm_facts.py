@@ -42,7 +42,7 @@ ansible_facts:
           Slurm can use control groups), uids, key (SHA-256 of the MUNGE key), munge_before (whether MUNGE is there and
           no role installed it), release (as 22.05), conf and gres (texts), jobs (of the whole cluster, an id each),
           addresses (by name), logins (groups of who has logged in for this module and as whom it runs, without root),
-          adopts_for_us (whether a role installed the module of PAM that asks Slurm, so that a removal takes it away).
+          pam_adopt_is_ours (whether a role installed pam_slurm_adopt, so that a removal takes it away).
       type: dict
 """
 
@@ -59,7 +59,7 @@ from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 from ansible_collections.ddp.play.plugins.module_utils import host_record, slurm  # noqa: E402
 from ansible_collections.ddp.play.plugins.module_utils.host import read, read_bytes, run  # noqa: E402
 
-ADOPT = "libpam-slurm-adopt"
+PAM_ADOPT = "libpam-slurm-adopt"
 KEY = "etc/munge/munge.key"
 CONF, GRES = "etc/slurm/slurm.conf", "etc/slurm/gres.conf"
 JOBS = ["squeue", "--noheader", "--states=RUNNING,COMPLETING,SUSPENDED", "--format=%i"]
@@ -195,7 +195,7 @@ def gather(params: Dict[str, Any], root: Path) -> Dict[str, Any]:
         "jobs": run(JOBS, ANSWER_S)[1].split() if conf else [],
         "addresses": resolved(params["resolve"]),
         "logins": logins(root),
-        "adopts_for_us": is_recorded(root, ADOPT),
+        "pam_adopt_is_ours": is_recorded(root, PAM_ADOPT),
     }
 
 

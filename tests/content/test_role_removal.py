@@ -67,7 +67,7 @@ def test_the_module_of_a_line_of_pam_that_stays_is_not_removed(*, line: str, our
     assert judge < names.index("ddp.play.pam_block") < names.index("ddp.play.recorded_packages")
     own = DataLoader().load_from_file(str(ROOT / "roles/slurm/vars/main.yml"), trusted_as_template=True)
     files = {"/etc/pam.d/sshd": {"content": line + "\n"}, "/etc/pam.d/common-account": {"content": ""}}
-    read = {"__slurm_state": {"files": files}, "ansible_facts": {"ddp_slurm": {"adopts_for_us": ours}}}
+    read = {"__slurm_state": {"files": files}, "ansible_facts": {"ddp_slurm": {"pam_adopt_is_ours": ours}}}
     that = tasks_of(ROOT / "roles/slurm", "remove")[judge]["ansible.builtin.assert"]["that"]
     assert Templar(DataLoader(), {**own, **read}).evaluate_conditional(trust_as_template(that)) is removes
 

@@ -46,7 +46,7 @@ def test_a_bare_host_has_empty_facts(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert "root" not in found.pop("logins")
     assert found == {
         "hardware": {}, "gpus": [], "cgroup": False, "key": "", "munge_before": False, "release": "", "conf": "",
-        "gres": "", "jobs": [], "addresses": {"n2": []}, "adopts_for_us": False,
+        "gres": "", "jobs": [], "addresses": {"n2": []}, "pam_adopt_is_ours": False,
     }  # fmt: skip
 
 
@@ -107,7 +107,7 @@ def test_whether_a_removal_takes_the_module_of_pam_away(
 ) -> None:
     programs(monkeypatch)
     write(tmp_path, "etc/ddp-play/record.json", record if isinstance(record, str) else json.dumps({"slurm": record}))
-    assert slurm_facts.gather({"packages": [], "resolve": []}, tmp_path)["adopts_for_us"] is ours
+    assert slurm_facts.gather({"packages": [], "resolve": []}, tmp_path)["pam_adopt_is_ours"] is ours
 
 
 @pytest.mark.parametrize(
