@@ -7,20 +7,21 @@ import os
 import shutil
 import signal
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.apptainer_image import NAME, made_image, mounts
+from tests.open_directory import open_directory
 from tests.run import ssh_server
 from tests.run.conftest import LOCAL, Play, alive, living
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    pass
 
+__all__ = ["open_directory"]
 pytestmark = [pytest.mark.dist, pytest.mark.runner]
 
 ODD = "a\"b $HOME `id` \\ $(id) 'c'\n  end"
@@ -171,12 +172,9 @@ def test_what_cannot_be_started_is_refused_before_the_start(play: Play, image: s
 
 
 @pytest.fixture
-def open_image(image: str) -> Iterator[str]:
+def open_image(image: str, open_directory: Path) -> str:
     """The image where every user finds it."""
-    with tempfile.TemporaryDirectory(prefix="ddp-play-image-") as directory:
-        Path(directory).chmod(0o755)
-        shutil.copytree(image, f"{directory}/root", symlinks=True)
-        yield f"{directory}/root"
+    return str(shutil.copytree(image, open_directory / "root", symlinks=True))
 
 
 def test_root_starts_ranks_for_another_user(play: Play, open_image: str) -> None:

@@ -10,23 +10,23 @@ import pytest
 
 from ddp_play.guard import attempt_preparation, container_rank, leftovers, run_directory, secret_files, state_directory
 from ddp_play.guard.run_directory import HostRun
+from tests.open_directory import open_directory
 from tests.unit.guard.hostile import as_nobody, needs_root
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+__all__ = ["open_directory"]
 REAL_BASE = run_directory.secrets_base
 USUAL = f"ddp-play-{os.geteuid()}"
 
 
 @pytest.fixture
-def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def memory(open_directory: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Stands for /dev/shm."""
-    made = tmp_path / "shm"
+    made = open_directory / "shm"
     made.mkdir()
     made.chmod(0o1777)
-    for above in tmp_path.parents[:2]:
-        above.chmod(0o755)
     monkeypatch.setattr(run_directory, "MEMORY", made)
     for module in (run_directory, secret_files):
         monkeypatch.setattr(module, "secrets_base", REAL_BASE)
@@ -94,5 +94,6 @@ def test_names_that_come_and_go_hide_no_directory_of_ours(memory: Path, monkeypa
             (memory / name).unlink(missing_ok=True)
         return real(path)
 
-    monkeypatch.setattr(os, "lstat", lstat)
-    assert state_directory.find_own(str(memory)) == str(memory / f"{USUAL}.ours")
+    with monkeypatch.context() as here:
+        here.setattr(os, "lstat", lstat)
+        assert state_directory.find_own(str(memory)) == str(memory / f"{USUAL}.ours")

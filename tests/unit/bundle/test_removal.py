@@ -8,10 +8,9 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -21,12 +20,11 @@ from ddp_play.bundle.removal_plan import DAY_S, BundleRecord, Rules
 from ddp_play.bundle.run_lookup import all_runs, load
 from ddp_play.bundle.verb_paths import VERBS, VerbPaths
 from ddp_play.errors import Busy, CheckFailed
+from tests.open_directory import open_directory
 from tests.unit.cli.run_directories import make_run
 from tests.waiting import wait_until
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+__all__ = ["open_directory"]
 NOBODY = 65534
 
 
@@ -149,13 +147,10 @@ def test_the_link_of_output_goes_only_if_it_leads_to_the_bundle(tmp_path: Path) 
 
 
 @pytest.fixture
-def open_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A state directory that another user can reach, unlike those of pytest."""
-    place = Path(tempfile.mkdtemp(prefix="ddp-play-test-"))
-    place.chmod(0o755)
-    monkeypatch.setenv("DDP_PLAY_HOME", str(place))
-    yield place
-    shutil.rmtree(place)
+def open_home(open_directory: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A state directory that another user can reach."""
+    monkeypatch.setenv("DDP_PLAY_HOME", str(open_directory))
+    return open_directory
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="root becomes another user for this")

@@ -14,6 +14,9 @@ import pytest
 
 from ddp_play.guard.protocol import FrameReader, encode
 from ddp_play.run import host_program
+from tests.open_directory import open_directory
+
+__all__ = ["open_directory"]
 
 FUSE_HOME = Path(__file__).parent / "fuse_home.py"
 KIM, NEIGHBOUR = 61001, 61002
@@ -35,16 +38,15 @@ def in_fuse_home(home: Path, script: str) -> subprocess.CompletedProcess[bytes]:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
+def home(open_directory: Path) -> Path:
     """Where the file system of the test's home is mounted."""
     if os.geteuid() != 0 or not Path("/dev/fuse").exists() or shutil.which("setpriv") is None:
         pytest.skip("needs root, /dev/fuse and setpriv")
-    for above in (tmp_path, *tmp_path.parents[:3]):
-        above.chmod(0o755)
-    (tmp_path / "home").mkdir()
-    if subprocess.run([sys.executable, str(FUSE_HOME), str(tmp_path / "home"), "true"], check=False).returncode:
+    made = open_directory / "home"
+    made.mkdir()
+    if subprocess.run([sys.executable, str(FUSE_HOME), str(made), "true"], check=False).returncode:
         pytest.skip("no file system can be mounted here")
-    return tmp_path / "home"
+    return made
 
 
 @pytest.mark.parametrize("squatted", [False, True])
