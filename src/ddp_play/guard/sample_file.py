@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from typing import TYPE_CHECKING, Any, Dict, List
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List
 
 from .run_directory import atomic_write
 from .sample_thinning import COVERED, HOST_END, thinned
@@ -50,7 +50,7 @@ class SampleFile:
     def rewrite(self, now: float) -> None:
         """Write the header and the thinned rows in place of the file. Raises OSError."""
         rows = thinned(rows_of(self._path.read_bytes()), now, HOST_END)
-        atomic_write(self._path, b"".join(map(line_of, (self.header, *rows))))
+        atomic_write(self._path, line_of(self.header) + lines_of(rows))
 
 
 def rows_of(data: bytes) -> List[Dict[str, Any]]:
@@ -67,3 +67,12 @@ def rows_of(data: bytes) -> List[Dict[str, Any]]:
 def line_of(document: Dict[str, Any]) -> bytes:
     """A header or a row as a line of the file."""
     return json.dumps(document, separators=(",", ":")).encode() + b"\n"
+
+
+def lines_of(rows: Iterable[Dict[str, Any]]) -> bytes:
+    """Rows that were read, as lines; those that are too deep to be written again are left out."""
+    found = []
+    for row in rows:
+        with contextlib.suppress(RecursionError):  # what was read may be too deep to be written
+            found.append(line_of(row))
+    return b"".join(found)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
 from .protocol import MAX_PAYLOAD
-from .sample_file import line_of, rows_of
+from .sample_file import lines_of, rows_of
 from .sample_thinning import HOST_END
 from .untrusted_paths import Below, open_file
 
@@ -32,7 +31,7 @@ class FollowedSamples:
     def take(self) -> bytes:
         """New lines, about MAX_PAYLOAD bytes at most: first that about the host, and rows that end after `after`."""
         header, rows = self._new()
-        return header + b"".join(_lines(rows))
+        return header + lines_of(rows)
 
     def take_rows(self) -> Rows:
         """The rows of which `take` returns the lines."""
@@ -65,9 +64,3 @@ class FollowedSamples:
         if rows:
             self._after = max(row[HOST_END] for row in rows)
         return data[: data.find(b"\n") + 1] if is_start else b"", rows
-
-
-def _lines(rows: Rows) -> Iterator[bytes]:
-    for row in rows:
-        with contextlib.suppress(RecursionError):  # what was read may be too deep to be written
-            yield line_of(row)

@@ -74,3 +74,13 @@ def test_an_attempt_that_was_cleaned_up_ends_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("line", [b"", b"x", b"[1]", b'{"up": "1", "s": 2}', b'{"up": 1.0}', b"[" * 100_000])
 def test_lines_that_are_no_rows(line: bytes) -> None:
     assert rows_of(line + b'\n{"up": 1.0, "s": 2}\n' + line) == [{"up": 1.0, "s": 2}]
+
+
+def test_a_row_that_can_be_read_and_not_written_again_is_left_out_of_the_thinned_file(tmp_path: Path) -> None:
+    """Its depth is one below that at which Python gives up: which one that is depends on the callers."""
+    file = made(tmp_path)
+    path = tmp_path / "samples.jsonl"
+    for depth in range(850, 1000):
+        path.write_text(f'{{}}\n{{"up": 1.0, "s": 1, "x": {"[" * depth}{"]" * depth}}}\n{json.dumps(row(2.0))}\n')
+        file.rewrite(2.0)
+        assert row(2.0) in rows_of(path.read_bytes())

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ddp_play.guard import sample_following
-from ddp_play.guard.sample_file import line_of, rows_of
-from ddp_play.guard.sample_following import FollowedSamples, _lines
+from ddp_play.guard.sample_file import line_of, lines_of, rows_of
+from ddp_play.guard.sample_following import FollowedSamples
 
 HEADER = line_of({"cores": 4})
 
@@ -95,4 +95,4 @@ def test_rows_too_deep_for_python_are_left_out(path: Path) -> None:
     deep: list[Any] = []
     for _ in range(100_000):
         deep = [deep]
-    assert list(_lines([{"up": 1.0, "s": 1.0, "x": deep}, {"up": 2.0, "s": 2.0}])) == [row(2.0)]
+    assert lines_of([{"up": 1.0, "s": 1.0, "x": deep}, {"up": 2.0, "s": 2.0}]) == row(2.0)
