@@ -15,7 +15,7 @@ from ddp_play.planning.plan_document import Plan
 from ddp_play.planning.rank_context import RankContext
 from ddp_play.planning.refused_hosts import Refused, refuse_all
 from ddp_play.planning.rendezvous import choose_rendezvous, needs_shared_file
-from ddp_play.planning.runtime_problems import check_runtime, image_differences, runtime_problem, unused_limits
+from ddp_play.planning.runtime_problems import check_runtime, image_differences, unused_limits
 from ddp_play.planning.torchrun import check_torchrun
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 # Times of the job in the plan, in seconds. The lease is not here because it has its own rule (Job.chosen_lease).
 TIMEOUTS = ("timeout", "host_timeout", "grace", "failure_grace", "max_duration", "warn_before", "idle_timeout")
-
-
 GPU_REMEDY = "nvidia-smi on HOSTS shows the reason; set ddp_job_gpus to none to train on CPUs"
 
 
@@ -39,7 +37,7 @@ def make_plan(
     Spares are used up to the minimum number of hosts of the job, or up to `wanted`: the number of an earlier attempt.
     """
     hosts, left_out = choose_hosts(job, facts, problems, wanted)
-    _check_runtime(job, hosts)
+    check_runtime(job, hosts)
     check_torch(hosts)
     context = _decide(job, hosts, caller)
     if context.torchrun:
@@ -115,14 +113,11 @@ def _document(context: RankContext, left_out: tuple[tuple[str, str], ...]) -> Pl
     )
 
 
-def _check_runtime(job: Job, hosts: tuple[HostFacts, ...]) -> None:
-    """Refuse the job if hosts cannot run its ranks; the error has all of them."""
-    check_runtime(job)
-    refuse_all(row for row in (runtime_problem(job, host) for host in hosts) if row is not None)
-
-
 def _image_id(job: Job, hosts: tuple[HostFacts, ...]) -> str:
-    """Image id, the same on all hosts; empty while a host still has to pull. HostNotReady if the ids differ."""
+    """Image id, the same on all hosts; empty while a host still has to pull, or if files of Apptainer's differ.
+
+    HostNotReady if images of Docker's differ.
+    """
     if job.chosen_runtime == "apptainer":
         files = {host.apptainer.image.id for host in hosts if host.apptainer and host.apptainer.image}
         return next(iter(files)) if len(files) == 1 else ""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ddp_play.errors import UsageError
 from ddp_play.planning.host_differences import one_line
 from ddp_play.planning.image_files import is_pulled
-from ddp_play.planning.refused_hosts import Refused
+from ddp_play.planning.refused_hosts import Refused, refuse_all
 
 if TYPE_CHECKING:
     from ddp_play.planning.host_facts import Apptainer, HostFacts, ImageFile
@@ -25,8 +25,16 @@ INSTALL = (
 )
 
 
-def check_runtime(job: Job) -> None:
-    """UsageError for settings that the job's runtime has no place for."""
+def check_runtime(job: Job, hosts: tuple[HostFacts, ...]) -> None:
+    """Refuse settings that the job's runtime has no place for, and hosts that cannot start its ranks.
+
+    Raises UsageError, or HostNotReady with all of these hosts.
+    """
+    _check_settings(job)
+    refuse_all(row for row in (runtime_problem(job, host) for host in hosts) if row is not None)
+
+
+def _check_settings(job: Job) -> None:
     runtime = job.chosen_runtime
     if runtime != "docker" and job.groups:
         raise UsageError(
