@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ddp_play.engines.slurm_losses import loss_table, losses
 from ddp_play.engines.slurm_script import time_limit
 from ddp_play.errors import UsageError
-from ddp_play.planning.image_files import is_pulled
+from ddp_play.planning.image_files import for_apptainer, is_pulled
 from ddp_play.planning.rank_image import mount_word
 
 if TYPE_CHECKING:
@@ -219,8 +219,9 @@ def _setup(job: Job) -> dict[str, str]:
 
 def _refuse(job: Job) -> None:
     """UsageError for what the script would do in another way than the job says."""
+    image = for_apptainer(job.image)
     reasons = {
-        f"its image is Docker's; ddp_job_image: docker://{job.image} is Apptainer's": job.chosen_runtime == "docker",
+        f"its image is Docker's; ddp_job_image: {image} is Apptainer's": job.chosen_runtime == "docker",
         "its launcher is torchrun: only ddp_job_launcher: ranks is exported": job.launcher != "ranks",
         "its backend is mpi: which PMI its ranks would find is the cluster's": job.backend == "mpi",
         "its init method is a Store of ddp-play's own": job.init_method == "store",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ddp_play.engines.slurm_commands import fields_of
 from ddp_play.engines.slurm_script import limit_s, time_limit
 from ddp_play.errors import HostNotReady, UsageError
-from ddp_play.planning.image_files import is_apptainers
+from ddp_play.planning.image_files import for_apptainer
 from ddp_play.planning.short_lists import short_list
 
 if TYPE_CHECKING:
@@ -44,12 +44,11 @@ def cluster_from(version: str, config: str, partitions: str) -> Cluster:
 def check_job(job: Job) -> None:
     """UsageError for what no Slurm cluster runs, whatever its size."""
     if job.chosen_runtime == "docker":
-        image = job.image if is_apptainers(job.image) else f"docker://{job.image}"
         raise UsageError(
             "runtime docker does not go with Slurm: its containers are children of the Docker daemon, outside the "
             "job's cgroup, so that Slurm's limits and scancel would not reach them",
-            hint=f"ddp_job_runtime: apptainer with ddp_job_image: {image} runs it inside the job, by the nodes' "
-            "Apptainer; or ddp_job_runtime: process",
+            hint=f"ddp_job_runtime: apptainer with ddp_job_image: {for_apptainer(job.image)} runs it inside the job, "
+            "by the nodes' Apptainer; or ddp_job_runtime: process",
         )
     if job.backend == "mpi":
         raise UsageError(

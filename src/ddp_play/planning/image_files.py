@@ -15,6 +15,11 @@ def is_apptainers(image: str) -> bool:
     return image.startswith(("/", "./", "../", "~")) or image.endswith(FILES) or SCHEME.match(image) is not None
 
 
+def for_apptainer(image: str) -> str:
+    """The image as Apptainer takes it: a name of Docker's becomes a reference of its registry."""
+    return image if is_apptainers(image) else f"docker://{image}"
+
+
 def is_pulled(image: str) -> bool:
     """Does each host pull it before the start?"""
     return image.startswith(PULLED)
@@ -32,7 +37,7 @@ def problem(image: str, pull: str) -> str:
         return f"{image} has the scheme {scheme[1]}, which is not supported; write {FORMS}"
     if image.startswith((".", "~")) or image.endswith(FILES):
         return f"{image} is no absolute path, and hosts have no common directory that it could be below"
-    return f"{image} is a name of Docker's; write docker://{image}, or {FORMS}"
+    return f"{image} is a name of Docker's; write {for_apptainer(image)}, or {FORMS}"
 
 
 def _pull_problem(image: str, pull: str) -> str:

@@ -70,7 +70,11 @@ def test_settings_of_the_job(values: dict[str, Any], line: str) -> None:
 @pytest.mark.parametrize(
     ("values", "reason"),
     [
-        ({"image": "team/train:2"}, "docker://team/train:2 is Apptainer's"),
+        ({"image": "team/train:2"}, "ddp_job_image: docker://team/train:2 is Apptainer's"),
+        (
+            {"image": "docker://team/train:2", "runtime": "docker"},
+            "ddp_job_image: docker://team/train:2 is Apptainer's",
+        ),
         ({"launcher": "torchrun"}, "its launcher is torchrun"),
         ({"backend": "mpi"}, "its backend is mpi"),
         ({"init_method": "store"}, "a Store of ddp-play's own"),

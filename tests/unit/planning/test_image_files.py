@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ddp_play.planning.image_files import is_apptainers, is_pulled, problem
+from ddp_play.planning.image_files import for_apptainer, is_apptainers, is_pulled, problem
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,7 @@ from ddp_play.planning.image_files import is_apptainers, is_pulled, problem
 )
 def test_the_form_says_whose_image_it_is(image: str, apptainers: bool, pulled: bool) -> None:
     assert (is_apptainers(image), is_pulled(image)) == (apptainers, pulled)
+    assert for_apptainer(image) == (image if apptainers else f"docker://{image}")
 
 
 @pytest.mark.parametrize(
