@@ -58,10 +58,9 @@ def refuse(discovery: Discovery, host: str, error: AnsibleError | DdpPlayError, 
 
 def query_of(approach: Approach, job: Job) -> Query:
     """The query for a host of a job. Raises as `query_for` does."""
-    runtime = job.chosen_runtime
-    in_image = {"apptainer": job.image, "packages": False} if runtime == "apptainer" else {}
-    image = job.image or None
-    return query_for(approach, engine=runtime == "docker", image=image, user=job.user or None, **in_image)
+    runtime, image = job.chosen_runtime, job.image or None
+    apptainer = image if runtime == "apptainer" else None
+    return query_for(approach, engine=runtime == "docker", image=image, apptainer=apptainer, user=job.user or None)
 
 
 def query_for(approach: Approach, *, engine: bool, **wanted: Any) -> Query:

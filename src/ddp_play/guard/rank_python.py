@@ -77,8 +77,8 @@ def facts(wanted: Dict[str, Any], user: Dict[str, Any], kept: KeptFacts) -> Dict
 
 
 def _wants_packages(wanted: Dict[str, Any]) -> bool:
-    """Ranks in containers use the packages of the image; a check compares those of the hosts even so."""
-    return bool(wanted.get("packages", not wanted.get("engine")))
+    """Ranks in images use the packages of the image; a check compares those of the hosts even so."""
+    return bool(wanted.get("packages", not (wanted.get("engine") or wanted.get("apptainer"))))
 
 
 def ask(path: str, *, packages: bool, user: User = None) -> Tuple[Dict[str, str], List[str]]:

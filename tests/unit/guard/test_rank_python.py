@@ -126,10 +126,11 @@ def test_it_is_asked_again_after_a_reboot(site: Site) -> None:
 
 
 def test_the_question_counts(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ranks in containers need no packages; another user may see other files, and the loader other libraries."""
+    """Ranks in images need no packages; another user may see other files, and the loader other libraries."""
     site.facts()
-    found = site.facts(engine=True)
-    assert (found["version"], found["torch"]) == (platform.python_version(), "")
+    for in_image in ({"engine": True}, {"apptainer": "/x.sif"}):
+        found = site.facts(**in_image)
+        assert (found["version"], found["torch"]) == (platform.python_version(), "")
     assert site.num_asked() == 1, "without its packages"
     site.facts(user=f"{os.geteuid()}:{os.getegid() + 1}")
     monkeypatch.setenv("LD_LIBRARY_PATH", str(site.root))
