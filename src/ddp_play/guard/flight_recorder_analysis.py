@@ -1,7 +1,8 @@
 """Analysis of torch's flight recorder dumps by torch's own fr_trace, after all ranks have ended.
 
 A dump is a pickle that a rank wrote, and reading a pickle runs code. It is read as the user of the ranks, never as
-root, with the Python of the ranks or in the job's image without network, and with limits of time, memory and output.
+root, with the Python of the ranks or in the job's image (with Docker without network), and with limits of time,
+memory and output.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
 from . import docker_socket, processes
+from .image_start import image_word
 from .protocol import MAX_DUMPS_BYTES
 from .refusal import Refused
 from .untrusted_paths import Below, locate, new_file, remove
@@ -105,10 +107,9 @@ def _analyse(place: HostRun, spec: Dict[str, Any]) -> str:
 
 def _in_image(unit: Dict[str, Any], where: Path) -> List[str]:
     """The analysis in the image of the ranks, without what else its options give them."""
-    image = unit["argv"][unit["num_image_words"] - 1]
     args = [unit["argv"][0], "--quiet", "--nocolor", "exec", "--containall", "--no-home"]
     args += ["--mount", "type=bind,source=%s,destination=/dumps,ro" % where, "--pwd", "/dumps"]
-    return [*args, image, "sh", "-c", "export OMP_NUM_THREADS=1 CUDA_VISIBLE_DEVICES=; " + IN_CONTAINER]
+    return [*args, image_word(unit), "sh", "-c", "export OMP_NUM_THREADS=1 CUDA_VISIBLE_DEVICES=; " + IN_CONTAINER]
 
 
 def _run_in_image(unit: Dict[str, Any], where: Path, user: Tuple[int, int]) -> str:

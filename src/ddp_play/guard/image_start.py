@@ -17,7 +17,6 @@ from .protocol import WITHDRAWN
 from .rank_user import User, other_user, process_options
 from .refusal import Refused
 
-PULLED = ("docker://", "oras://")
 Withdrawn = Callable[[], bool]  # whether the controller no longer wants it
 TRY_S, LOOK_S = 60.0, 0.2
 # What Apptainer says before a reason.
@@ -37,12 +36,11 @@ HINTS = (
 
 
 def provide(spec: Dict[str, Any], registry: Dict[str, str], withdrawn: Withdrawn = lambda: False) -> None:
-    """Pull the image as the ranks' user, if its name is a reference. Raises Refused."""
-    reference = spec["image"]
-    if not reference.startswith(PULLED):
+    """Pull the image as the ranks' user, unless the ranks name it themselves: it is a path. Raises Refused."""
+    unit, reference = _first(spec), spec["image"]
+    if image_word(unit) == reference:
         return
-    unit = _first(spec)
-    program, file = unit["argv"][0], Path(unit["argv"][unit["num_image_words"] - 1])
+    program, file = unit["argv"][0], Path(image_word(unit))
     found = other_user(spec.get("user"))
     file.parent.mkdir(mode=0o700)
     if found is not None:
@@ -69,6 +67,11 @@ def try_out(spec: Dict[str, Any], withdrawn: Withdrawn = lambda: False) -> None:
     if done.returncode and NOT_FOUND not in why:  # an image without `true` was started all the same
         hint = next((text for pattern, text in HINTS if re.search(pattern, why)), "")
         raise Refused("%s cannot start %s: %s" % (words[0], spec["image"], why), hint=hint)
+
+
+def image_word(unit: Dict[str, Any]) -> str:
+    """Path of the image in which Apptainer starts this command: the last word before it, also where it is pulled."""
+    return str(unit["argv"][unit["num_image_words"] - 1])
 
 
 def _first(spec: Dict[str, Any]) -> Dict[str, Any]:

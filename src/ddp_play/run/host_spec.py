@@ -210,16 +210,13 @@ class Launch:
     def _unit_spec(self, host: HostPlan, unit: Unit, place: HostPlace) -> dict[str, Any]:
         values = self.values(place)
         env = self.env(unit, place)
+        readable = {var.name: var.value for var in env if not var.is_secret}
         return {
             "argv": [bind(word, values) for word in (*unit.image_words, *unit.argv)],
-            "env": {var.name: var.value for var in env if not var.is_secret},
+            "env": readable,
             "secret_env": [var.name for var in env if var.is_secret],
             "workdir": bind(host.workdir, values),
-            **spec_in_image(
-                unit.image_words,
-                {var.name: var.value for var in env if not var.is_secret},
-                f"{place.directory}/{rank_dir_name(host.ranks.start)}",
-            ),
+            **spec_in_image(unit.image_words, readable, f"{place.directory}/{rank_dir_name(host.ranks.start)}"),
             "user": user_of_ranks(host, place),
             "container": bind(unit.container, values) if unit.container else None,
             "create": [bind(word, values) for word in unit.create],

@@ -17,13 +17,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def spec(tmp_path: Path, script: str, *, image: str = "/x.sif") -> dict[str, Any]:
+def spec(tmp_path: Path, script: str, *, image: str = "") -> dict[str, Any]:
+    """`image`: empty for the path itself."""
     program = tmp_path / "apptainer"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
-    words = [str(program), "--quiet", "--nocolor", "exec", str(tmp_path / "image" / "rank.sif")]
+    file = str(tmp_path / "image" / "rank.sif")
+    words = [str(program), "--quiet", "--nocolor", "exec", file]
     unit = {"argv": [*words, "python"], "env": {"PATH": "/usr/bin:/bin"}, "num_image_words": len(words)}
-    return {"image": image, "ranks": [unit], "agent": None, "user": None, "pull_timeout_s": 20}
+    return {"image": image or file, "ranks": [unit], "agent": None, "user": None, "pull_timeout_s": 20}
 
 
 def test_a_path_is_not_pulled(tmp_path: Path) -> None:
