@@ -33,12 +33,12 @@ def make_root(where: Path) -> Path:
     return where
 
 
-def mounts(*more: Path) -> list[str]:
+def mounts() -> list[str]:
     """What a job mounts into it: the system, and the Python of the tests with its packages."""
     system = [f"/{name}" for name in OF_THE_SYSTEM if Path("/", name).is_dir() and not Path("/", name).is_symlink()]
     python = {str(Path(path).resolve()) for path in (sys.prefix, sys.base_prefix)}
     outside = sorted(path for path in python if not path.startswith("/usr"))
-    return [f"{path}:{path}:ro" for path in ("/usr", *system, *outside)] + [f"{path}:{path}" for path in more]
+    return [f"{path}:{path}:ro" for path in ("/usr", *system, *outside)]
 
 
 def lacking(root: Path) -> str:

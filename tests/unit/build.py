@@ -7,7 +7,19 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.guard.protocol import SOURCE_HEADER
-from ddp_play.planning.host_facts import Engine, Gpu, HostFacts, Image, Interface, NumaNode, RdmaPort, SharedDir, User
+from ddp_play.planning.host_facts import (
+    Apptainer,
+    Engine,
+    Gpu,
+    HostFacts,
+    Image,
+    ImageFile,
+    Interface,
+    NumaNode,
+    RdmaPort,
+    SharedDir,
+    User,
+)
 from ddp_play.planning.job import Job, parse_job
 from ddp_play.planning.planner import make_plan
 from ddp_play.planning.rank_context import Caller
@@ -17,6 +29,7 @@ if TYPE_CHECKING:
 
 LOOPBACK = Interface("lo", "loopback", ("127.0.0.1/8", "::1/128"), virtual=True, mtu=65536)
 DOCKER0 = Interface("docker0", "ethernet", ("172.17.0.1/16",), virtual=True, bridge=True, speed_mbps=10000)
+SIF_FILE = ImageFile("sif", "ab" * 16)
 
 
 def ethernet(address: str = "", *, name: str = "eth0", speed: int | None = 1000, **more: Any) -> Interface:
@@ -52,6 +65,12 @@ def rdma(device: str = "mlx5_0", state: str = "ACTIVE") -> RdmaPort:
 def engine(*, image: str | None = "sha256:" + "a" * 64, **more: Any) -> Engine:
     """A healthy engine that has the image."""
     return Engine("28.1.0", image=Image(image) if image else None, **more)
+
+
+def apptainer(*, image: ImageFile | None = SIF_FILE, **more: Any) -> Apptainer:
+    """An Apptainer of today that finds the image file."""
+    usual = {"program": "/usr/bin/apptainer", "name": "apptainer", "version": "1.4.5"}
+    return Apptainer(**{**usual, **more}, image=image)
 
 
 def user(name: str = "ops", uid: int = 1000) -> User:

@@ -11,10 +11,10 @@ import pytest
 from ddp_play.checks.finding import Finding, Status
 from ddp_play.checks.job_findings import judge_job
 from ddp_play.errors import HostNotReady
-from ddp_play.planning.host_facts import Apptainer, Engine, Gpu, HostFacts, Image, ImageFile, SharedDir
+from ddp_play.planning.host_facts import Engine, Gpu, HostFacts, Image, SharedDir
 from ddp_play.planning.remedy_text import Asked
 from ddp_play.run.job_survey import JobSurvey
-from tests.unit.build import hosts, job, plan
+from tests.unit.build import apptainer, hosts, job, plan
 
 OK, WARN, FAIL, UNCHECKED = Status.OK, Status.WARN, Status.FAIL, Status.UNCHECKED
 HERE = Image("sha256:0123456789abcdef", torch="2.13.0")
@@ -22,8 +22,6 @@ GPU = Gpu(0, "GPU-1", "H100", 80000)
 BUSY = dataclasses.replace(GPU, users=("4711",))
 MOUNT = SharedDir("/shared", exists=True, writable=True, fstype="nfs4")
 BAD_MOUNT = SharedDir("/shared", exists=False, writable=False, problem="no such directory")
-APPTAINER = Apptainer("/usr/bin/apptainer", "apptainer", "1.4.5", image=ImageFile("sif", "ab" * 16))
-PULLS = dataclasses.replace(APPTAINER, image=None)
 
 
 def judge(*facts: HostFacts, **values: Any) -> dict[str, list[Finding]]:
@@ -50,8 +48,14 @@ def judge(*facts: HostFacts, **values: Any) -> dict[str, list[Finding]]:
         ),
         ({"engine": Engine("28", image=HERE)}, {"image": "t:1"}, "job image", OK, "t:1 (sha256:0123456789ab, torch 2"),
         ({}, {"image": "/x.sif"}, "job runtime", FAIL, "Apptainer was not looked for"),
-        ({"apptainer": APPTAINER}, {"image": "/x.sif"}, "job image", OK, "/x.sif (sif, id abababababab)"),
-        ({"apptainer": PULLS}, {"image": "docker://a"}, "job image", UNCHECKED, "docker://a: each run pulls it"),
+        ({"apptainer": apptainer()}, {"image": "/x.sif"}, "job image", OK, "/x.sif (sif, id abababababab)"),
+        (
+            {"apptainer": apptainer(image=None)},
+            {"image": "docker://a"},
+            "job image",
+            UNCHECKED,
+            "docker://a: each run pulls it",
+        ),
         ({"rank_torch": "2.13.0"}, {}, "job python", OK, ""),
         ({"rank_torch": ""}, {}, "job python", WARN, "no torch in "),
         ({"rank_python_problem": "no python"}, {}, "job runtime", FAIL, "no python"),

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ddp_play.planning.host_facts import Apptainer, ImageFile
 from ddp_play.planning.plan_document import Plan, plan_from_json
-from tests.unit.build import engine, host, ib_host, plan, shared, slots
+from tests.unit.build import apptainer, engine, host, ib_host, plan, shared, slots
 
 if TYPE_CHECKING:
     from ddp_play.planning.host_facts import HostFacts
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-APPTAINER = Apptainer("/usr/bin/apptainer", "apptainer", "1.4.5", image=ImageFile("sif", "ab" * 16))
 WHOLE: dict[str, tuple[tuple[HostFacts, ...], dict[str, Any]]] = {
     "process-1-host": (
         (host(slots=2),),
@@ -48,7 +46,7 @@ WHOLE: dict[str, tuple[tuple[HostFacts, ...], dict[str, Any]]] = {
         {"image": "team/train@sha256:" + "c" * 64, "init_method": "tcp", "timeout": "10m", "max_duration": "12h"},
     ),
     "apptainer-2-hosts-8-gpus": (
-        tuple(ib_host(f"gpu0{n}", n, apptainer=APPTAINER, nccl_conf=True, shared=shared()) for n in (1, 2)),
+        tuple(ib_host(f"gpu0{n}", n, apptainer=apptainer(), nccl_conf=True, shared=shared()) for n in (1, 2)),
         {"image": "/shared/train.sif", "source": "/home/ops/repo", "mounts": ["/data:/data:ro"]},
     ),
 }

@@ -7,12 +7,10 @@ from typing import Any
 import pytest
 
 from ddp_play.errors import UsageError
-from ddp_play.planning.host_facts import Apptainer, ImageFile
-from tests.unit.build import engine, host, plan, shared
+from tests.unit.build import apptainer, engine, host, plan, shared
 
 SRC = "<host_dir>/src"
 ON_SHARED = "/shared/.ddp-play/<run_key>/src"
-APPTAINER = Apptainer("/usr/bin/apptainer", "apptainer", "1.4.5", image=ImageFile("sif"))
 MOUNTS = ["/nfs/ckpt:/ckpt", "/nfs/fast:/ckpt/fast", "/tmp:/"]
 
 
@@ -20,7 +18,7 @@ def path(progress: str, **values: Any) -> str:
     """The path that the plan has for the only host."""
     container: dict[str, Any] = {"image": "i:1"} if values.pop("docker", False) else {}
     container |= {"image": "/x.sif"} if values.pop("apptainer", False) else {}
-    facts = host(shared=shared() if values.pop("shared", False) else None, engine=engine(), apptainer=APPTAINER)
+    facts = host(shared=shared() if values.pop("shared", False) else None, engine=engine(), apptainer=apptainer())
     return plan(facts, progress=progress, source="/code", **container, **values).hosts[0].progress
 
 

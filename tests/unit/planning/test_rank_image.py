@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from ddp_play.planning.host_facts import Apptainer, ImageFile
-from ddp_play.planning.plan_document import command_line, plan_from_json
+from ddp_play.planning.plan_document import Plan, command_line, plan_from_json
 from ddp_play.planning.rank_image import PULLED_FILE, env_prefix, launch_env, mount_word
-from tests.unit.build import env, gpus, host, numa_host, plan, shared
+from tests.unit.build import apptainer, env, gpus, host, numa_host, plan, shared
 
 SIF = "/shared/train.sif"
-READY = Apptainer("/usr/bin/apptainer", "apptainer", "1.4.5", image=ImageFile("sif", "ab" * 16))
 
 
-def words(made: object, rank: int = 0) -> list[str]:
-    assert hasattr(made, "host_of")
-    return list(made.host_of(rank).rank(rank).image_words)
+def words(made: Plan) -> list[str]:
+    return list(made.host_of(0).rank(0).image_words)
 
 
 def test_the_whole_command_of_a_rank() -> None:
-    made = plan(host(apptainer=READY), image=SIF, source="/code", mounts=["/data:/data:ro"])
+    made = plan(host(apptainer=apptainer()), image=SIF, source="/code", mounts=["/data:/data:ro"])
     assert command_line(made.host_of(0).rank(0)) == (
         "/usr/bin/apptainer --quiet --nocolor exec --no-eval --home '<host_dir>/rank-0' "
         "--mount 'type=bind,source=<host_dir>,destination=<host_dir>' "
@@ -30,7 +27,7 @@ def test_the_whole_command_of_a_rank() -> None:
 
 
 def test_a_rank_has_the_paths_of_the_host_and_the_programs_of_the_image() -> None:
-    made = plan(host(apptainer=READY), image=SIF, command=["{python}", "x"])
+    made = plan(host(apptainer=apptainer()), image=SIF, command=["{python}", "x"])
     assert made.host_of(0).rank(0).argv == ("python", "x")
     assert (env(made)["HOME"], "PATH" in env(made)) == ("<host_dir>/rank-0", False)
     assert env(made)["DDP_PLAY_RESULT"].startswith("<host_dir>/rank-0/")
@@ -52,17 +49,17 @@ def test_a_rank_has_the_paths_of_the_host_and_the_programs_of_the_image() -> Non
 def test_words_that_depend_on_host_and_job(
     fields: dict[str, object], values: dict[str, object], expected: list[str]
 ) -> None:
-    made = plan(host(apptainer=READY, **fields), image=SIF, **values)  # type: ignore[arg-type]
+    made = plan(host(apptainer=apptainer(), **fields), image=SIF, **values)  # type: ignore[arg-type]
     unit = made.hosts[0].agent or made.host_of(0).rank(0)
     assert [word for word in unit.image_words if word in expected] == expected
 
 
 def test_gpus_that_the_job_does_not_want_are_not_there() -> None:
-    assert "--nv" not in words(plan(host(apptainer=READY, gpus=gpus(2)), image=SIF, gpus="none"))
+    assert "--nv" not in words(plan(host(apptainer=apptainer(), gpus=gpus(2)), image=SIF, gpus="none"))
 
 
 def test_torchrun_itself_is_in_the_image() -> None:
-    made = plan(numa_host(apptainer=READY), image=SIF, launcher="torchrun")
+    made = plan(numa_host(apptainer=apptainer()), image=SIF, launcher="torchrun")
     agent = made.hosts[0].agent
     assert agent is not None
     assert agent.image_words[-1] == SIF
@@ -73,7 +70,7 @@ def test_torchrun_itself_is_in_the_image() -> None:
 
 
 def test_a_reference_is_a_file_of_the_run() -> None:
-    made = plan(host(apptainer=Apptainer("/usr/bin/apptainer", "apptainer", "1.4.5")), image="docker://team/train:2")
+    made = plan(host(apptainer=apptainer(image=None)), image="docker://team/train:2")
     assert words(made)[-1] == PULLED_FILE
     assert (made.image, made.image_id) == ("docker://team/train:2", "")
 

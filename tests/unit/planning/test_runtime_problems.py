@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import pytest
 
 from ddp_play.errors import HostNotReady, UsageError
-from ddp_play.planning.host_facts import Apptainer, ImageFile
+from ddp_play.planning.host_facts import ImageFile
 from ddp_play.planning.runtime_problems import image_differences, runtime_problem, unused_limits
-from tests.unit.build import engine, host, job, plan
+from tests.unit.build import apptainer, engine, host, job, plan
 
 SIF = "/shared/train.sif"
-READY = Apptainer("/usr/bin/apptainer", "apptainer", "1.4.5", image=ImageFile("sif", "ab" * 16))
+MISSING = ImageFile("", problem="does not exist")
 
 
 @pytest.mark.parametrize(
@@ -25,16 +24,16 @@ READY = Apptainer("/usr/bin/apptainer", "apptainer", "1.4.5", image=ImageFile("s
         ({}, {"image": "i"}, "the container engine was not queried"),
         ({"engine": engine(problem="the engine did not answer in 5 s")}, {"image": "i"}, "did not answer"),
         ({"engine": engine(image=None)}, {"image": "i", "image_pull": "never"}, "ddp_job_image_pull is never"),
-        ({"apptainer": READY, "rank_python_problem": "cannot be run"}, {"image": SIF}, ""),
+        ({"apptainer": apptainer(), "rank_python_problem": "cannot be run"}, {"image": SIF}, ""),
         ({}, {"image": SIF}, "was not looked for"),
-        ({"apptainer": Apptainer("", problem="neither is in the PATH")}, {"image": SIF}, "neither is in the PATH"),
-        ({"apptainer": dataclasses.replace(READY, image=None)}, {"image": SIF}, "was not looked at"),
-        ({"apptainer": dataclasses.replace(READY, image=None)}, {"image": "docker://i"}, ""),
         (
-            {"apptainer": dataclasses.replace(READY, image=ImageFile("", problem="does not exist"))},
+            {"apptainer": apptainer(program="", problem="neither is in the PATH")},
             {"image": SIF},
-            f"image {SIF} does not exist",
+            "neither is in the PATH",
         ),
+        ({"apptainer": apptainer(image=None)}, {"image": SIF}, "was not looked at"),
+        ({"apptainer": apptainer(image=None)}, {"image": "docker://i"}, ""),
+        ({"apptainer": apptainer(image=MISSING)}, {"image": SIF}, f"image {SIF} does not exist"),
     ],
 )
 def test_what_a_host_lacks(fields: dict[str, Any], values: dict[str, Any], words: str) -> None:
@@ -55,12 +54,12 @@ def test_what_a_host_lacks(fields: dict[str, Any], values: dict[str, Any], words
     ],
 )
 def test_versions_that_keep_the_values_of_variables(name: str, version: str, words: str) -> None:
-    found = runtime_problem(job(image=SIF), host(apptainer=dataclasses.replace(READY, name=name, version=version)))
+    found = runtime_problem(job(image=SIF), host(apptainer=apptainer(name=name, version=version)))
     assert words in found.why if found and words else found is None
 
 
 def test_all_hosts_without_the_image_are_named_with_what_to_do() -> None:
-    missing = dataclasses.replace(READY, image=ImageFile("", problem="does not exist"))
+    missing = apptainer(image=MISSING)
     with pytest.raises(HostNotReady) as caught:
         plan(host("h1", apptainer=missing), host("h2", "10.0.0.2/24", apptainer=missing), image=SIF)
     assert "h1" in caught.value.message
@@ -78,7 +77,7 @@ def test_all_hosts_without_the_image_are_named_with_what_to_do() -> None:
 )
 def test_settings_without_a_place(values: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        plan(host(apptainer=READY), **values)
+        plan(host(apptainer=apptainer()), **values)
 
 
 def test_limits_of_docker_alone_are_warned_of() -> None:
@@ -88,9 +87,9 @@ def test_limits_of_docker_alone_are_warned_of() -> None:
 
 
 def test_files_that_are_not_one_image_are_warned_of() -> None:
-    other = dataclasses.replace(READY, image=ImageFile("sif", "cd" * 16))
-    same = (host("h1", apptainer=READY), host("h2", apptainer=READY))
-    differing = (host("h1", apptainer=READY), host("h2", apptainer=other))
+    other = apptainer(image=ImageFile("sif", "cd" * 16))
+    same = (host("h1", apptainer=apptainer()), host("h2", apptainer=apptainer()))
+    differing = (host("h1", apptainer=apptainer()), host("h2", apptainer=other))
     assert image_differences(job(image=SIF), same) == []
     assert image_differences(job(image="i"), differing) == []
     assert "abababababab on h1; cdcdcdcdcdcd on h2" in image_differences(job(image=SIF), differing)[0]

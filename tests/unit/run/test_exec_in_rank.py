@@ -12,10 +12,9 @@ from ddp_play.bundle.paths import RunPaths, write_json, write_text
 from ddp_play.bundle.run_lookup import Run
 from ddp_play.engines.route import Route
 from ddp_play.errors import Busy, UsageError
-from ddp_play.planning.host_facts import Apptainer, ImageFile
 from ddp_play.planning.launch_placeholders import HOST_DIR
 from ddp_play.run.exec_in_rank import exec_command
-from tests.unit.build import engine, hosts, plan
+from tests.unit.build import apptainer, engine, hosts, plan
 
 ENV = "# rank 1\nRANK=1\nDDP_PLAY_RESULT=/old/way/results/rank-1.json\n"
 
@@ -79,8 +78,7 @@ def test_the_command_has_a_terminal_only_if_its_caller_has_one(
 
 
 def test_a_rank_in_an_image_has_company_in_the_same_image(paths: RunPaths) -> None:
-    ready = Apptainer("/usr/bin/apptainer", "apptainer", "1.4.5", image=ImageFile("sif"))
-    made = plan(*hosts(2, apptainer=ready), image="/x.sif", secret_names=("TOKEN",))
+    made = plan(*hosts(2, apptainer=apptainer()), image="/x.sif", secret_names=("TOKEN",))
     write_json(paths.plan, made.to_json())
     write_text(paths.env(1), "RANK=1\nHOME=/state/h2/rank-1\nTOKEN_FILE=/run/ours/TOKEN\n")
     given = run(paths, directories={"h2": "/state/h2"})

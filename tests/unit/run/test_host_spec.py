@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ddp_play.planning.host_facts import Apptainer, ImageFile
 from ddp_play.run.host_spec import HostPlace, Launch, mpich_shared_memory
 from ddp_play.run.source_snapshot import Snapshot
-from tests.unit.build import engine, gpus, host, hosts, numa_host, plan, shared
+from tests.unit.build import apptainer, engine, gpus, host, hosts, numa_host, plan, shared
 
 if TYPE_CHECKING:
     from ddp_play.planning.plan_document import Plan
@@ -174,8 +173,7 @@ def test_limits_are_the_jobs() -> None:
 
 
 def test_a_rank_in_an_image_is_a_process_with_apptainers_words() -> None:
-    ready = Apptainer("/usr/bin/apptainer", "apptainer", "1.4.5", image=ImageFile("sif"))
-    (spec,) = specs(plan(host(apptainer=ready), image="/x.sif", env={"A": "$b"}, secret_env=("TOKEN",)))
+    (spec,) = specs(plan(host(apptainer=apptainer()), image="/x.sif", env={"A": "$b"}, secret_env=("TOKEN",)))
     (rank,) = spec["ranks"]
     assert (spec["runtime"], spec["image"], rank["workdir"], rank["container"]) == ("apptainer", "/x.sif", "/", None)
     assert rank["argv"][rank["num_image_words"] - 1 :] == ["/x.sif", "python", "train.py"]
