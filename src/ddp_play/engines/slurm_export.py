@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from ddp_play.engines.slurm_losses import loss_table, losses
 from ddp_play.engines.slurm_script import time_limit
 from ddp_play.errors import UsageError
-from ddp_play.planning.image_files import for_apptainer, is_pulled
-from ddp_play.planning.rank_image import mount_word
+from ddp_play.planning.apptainer_exec import mount_word
+from ddp_play.planning.apptainer_images import for_apptainer, is_pulled
 
 if TYPE_CHECKING:
     from ddp_play.planning.job import Job

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ddp_play.engines.slurm_commands import fields_of
 from ddp_play.engines.slurm_script import limit_s, time_limit
 from ddp_play.errors import HostNotReady, UsageError
-from ddp_play.planning.image_files import for_apptainer
+from ddp_play.planning.apptainer_images import for_apptainer
 from ddp_play.planning.short_lists import short_list
 
 if TYPE_CHECKING:

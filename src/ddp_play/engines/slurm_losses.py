@@ -36,17 +36,17 @@ ALWAYS = (
 def losses(job: Job) -> list[Loss]:
     """The rows that hold for this job."""
     bare = ", ".join(sorted(name for name, value in job.env.items() if value is None))
-    in_image = job.chosen_runtime == "apptainer"
+    apptainer = job.chosen_runtime == "apptainer"
     rows = (
-        (in_image, Loss("image", "tried on each node before the start", "not tried")),
-        (in_image, Loss("variables", "those of the job", "those of the job, but for those that the image sets")),
-        (in_image, Loss("signals", "once to each rank", "twice: from the script and from Apptainer")),
+        (apptainer, Loss("image", "tried on each node before the start", "not tried")),
+        (apptainer, Loss("variables", "those of the job", "those of the job, but for those that the image sets")),
+        (apptainer, Loss("signals", "once to each rank", "twice: from the script and from Apptainer")),
         (job.source, Loss("source", "a snapshot of it when the run starts", f"{job.source} as it is while ranks run")),
         (job.max_duration, Loss("time limit", "ddp_job_max_duration, exact", "Slurm's, in minutes, two later")),
         (job.warn_before, Loss("warning", "ddp_job_warn_before, exact", "Slurm's, up to 60 s early")),
         (job.idle_timeout, Loss("a hang", "ends after ddp_job_idle_timeout, with stacks", "until the time limit")),
         (
-            job.command[:1] == ("python",) and not in_image,
+            job.command[:1] == ("python",) and not apptainer,
             Loss("python", "ddp_python of the host", "$PYTHON, if it is set at sbatch; else python in its PATH"),
         ),
         (bare, Loss("your environment", bare, "exported by sbatch, if it is set there")),

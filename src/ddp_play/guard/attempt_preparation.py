@@ -7,13 +7,13 @@ import subprocess
 from typing import Any, Callable, Dict
 
 from . import (
+    apptainer_preparation,
     attempt_directories,
     container_creation,
     gpu_memory,
     guard_start,
     host_drain,
     host_identity,
-    image_start,
     leftovers,
     login_session,
     mpi_check,
@@ -55,8 +55,8 @@ def prepare(
             container_creation.create(spec)
             write_json(place.spec, spec)  # with the ids of the containers
         if spec["runtime"] == "apptainer":
-            image_start.provide(spec, registry, withdrawn)
-            image_start.try_out(spec, withdrawn)
+            apptainer_preparation.provide(spec, registry, withdrawn)
+            apptainer_preparation.try_out(spec, withdrawn)
         _check_rendezvous(spec)
         return guard_start.start_guard(place, ends_at_logout=ends_at_logout)
     except Refused:

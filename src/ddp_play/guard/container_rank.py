@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
 
 from . import docker_socket, processes
-from .image_rank import ImageRank
+from .apptainer_rank import ApptainerRank
 from .protocol import REMOVED
 from .ranks import ProcessRank, Rank
 
@@ -211,5 +211,5 @@ def _signal_of(code: Optional[int]) -> Optional[int]:
 def make(spec: Dict[str, Any], place: HostRun) -> Rank:
     """Rank object for one entry of the host's spec."""
     if spec.get("num_image_words"):
-        return ImageRank(spec, place)
+        return ApptainerRank(spec, place)
     return ContainerRank(spec, place) if spec.get("container") else ProcessRank(spec, place)

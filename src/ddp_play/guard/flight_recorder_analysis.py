@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
 from . import docker_socket, processes
-from .image_start import image_word
+from .apptainer_preparation import image_word
 from .protocol import MAX_DUMPS_BYTES
 from .refusal import Refused
 from .untrusted_paths import Below, locate, new_file, remove
@@ -86,7 +86,7 @@ def _analyse(place: HostRun, spec: Dict[str, Any]) -> str:
     uid, gid = _reader(spec)
     unit = spec.get("agent") or spec["ranks"][0]
     if unit.get("num_image_words"):
-        return _run_in_image(unit, place.flight_recorder, (uid, gid))
+        return _run_with_apptainer(unit, place.flight_recorder, (uid, gid))
     _hand_over(place.flight_recorder, uid, gid)
     if spec.get("runtime") == "docker":
         name = "ddp-%s-a%s-fr" % (place.run_key, spec["attempt"])
@@ -105,14 +105,14 @@ def _analyse(place: HostRun, spec: Dict[str, Any]) -> str:
     return _run([python, "-m", MODULE, ".", "-p", PREFIX], kept, place.flight_recorder, user=(uid, gid))
 
 
-def _in_image(unit: Dict[str, Any], where: Path) -> List[str]:
+def _apptainer(unit: Dict[str, Any], where: Path) -> List[str]:
     """The analysis in the image of the ranks, without what else its options give them."""
     args = [unit["argv"][0], "--quiet", "--nocolor", "exec", "--containall", "--no-home"]
     args += ["--mount", "type=bind,source=%s,destination=/dumps,ro" % where, "--pwd", "/dumps"]
     return [*args, image_word(unit), "sh", "-c", "export OMP_NUM_THREADS=1 CUDA_VISIBLE_DEVICES=; " + IN_CONTAINER]
 
 
-def _run_in_image(unit: Dict[str, Any], where: Path, user: Tuple[int, int]) -> str:
+def _run_with_apptainer(unit: Dict[str, Any], where: Path, user: Tuple[int, int]) -> str:
     """Beginning of the output in the ranks' image. Its user has to find the dumps by their path, so they are copied."""
     import tempfile
 
@@ -120,7 +120,7 @@ def _run_in_image(unit: Dict[str, Any], where: Path, user: Tuple[int, int]) -> s
         copy = Path(shutil.copytree(str(where), scratch + "/dumps", symlinks=True))
         Path(scratch).chmod(0o711)
         _hand_over(copy, *user)
-        return _run(_in_image(unit, copy), {"PATH": unit["env"].get("PATH", os.defpath)}, Path("/"), user=user)
+        return _run(_apptainer(unit, copy), {"PATH": unit["env"].get("PATH", os.defpath)}, Path("/"), user=user)
 
 
 def _reader(spec: Dict[str, Any]) -> Tuple[int, int]:

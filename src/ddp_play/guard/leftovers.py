@@ -118,7 +118,7 @@ def _stop_ranks(state: Dict[str, Any]) -> List[str]:
         return []
     killed = [("torchrun", process) for process in _kill_tree(state.get("agent") or {})]  # it would start ranks
     for rank, row in (state.get("ranks") or {}).items():
-        kill = _kill_tree if row.get("in_image") else _kill
+        kill = _kill_tree if row.get("by_apptainer") else _kill
         killed += [("rank %s" % rank, process) for process in kill(row)]
     deadline = time.monotonic() + KILL_S
     while time.monotonic() < deadline and any(processes.alive(*process) for _, process in killed):

@@ -35,7 +35,7 @@ class Rank:
             "pid": None,
             "ticks": None,
             "container": spec.get("container"),
-            "in_image": bool(spec.get("num_image_words")),
+            "by_apptainer": bool(spec.get("num_image_words")),
             "started": None,
             "ended": None,
             "exit_code": None,

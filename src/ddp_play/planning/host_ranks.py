@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ddp_play.errors import UsageError
 from ddp_play.guard.protocol import SHARED_RUNS, SOURCE
+from ddp_play.planning.apptainer_exec import exec_words
 from ddp_play.planning.launch_placeholders import HEAD_PORT, HOST_DIR, RUN_ID, RUN_KEY, THIS_LOCAL_RANK, THIS_RANK
 from ddp_play.planning.numa import numa_bindings, numa_mode
 from ddp_play.planning.plan_document import HostPlan, Unit
@@ -13,7 +14,6 @@ from ddp_play.planning.progress_path import progress_path
 from ddp_play.planning.rank_container import container_name, create_argv
 from ddp_play.planning.rank_context import Place, RankContext
 from ddp_play.planning.rank_environment import EnvVar, rank_env
-from ddp_play.planning.rank_image import exec_words
 from ddp_play.planning.torchrun import agent_argv, agent_env, numa_option, worker_env
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from ddp_play.errors import UsageError
-from ddp_play.planning import image_files, job_values
+from ddp_play.planning import apptainer_images, job_values
 from ddp_play.planning.job_values import ENV_NAME, HOST_VARIABLES, PREFIX, SECRET_VARIABLES, SITE_VARIABLES
 from ddp_play.planning.slurm_settings import SlurmSettings
 
@@ -113,7 +113,7 @@ class Job(BaseModel):
     def _check_image(self) -> None:
         if self.runtime in ("docker", "apptainer") and not self.image:
             raise ValueError(f"ddp_job_runtime is {self.runtime} and ddp_job_image is not set")
-        if self.chosen_runtime == "apptainer" and (problem := image_files.problem(self.image, self.image_pull)):
+        if self.chosen_runtime == "apptainer" and (problem := apptainer_images.problem(self.image, self.image_pull)):
             raise ValueError(f"ddp_job_image: {problem}")
 
     def _check_nul(self) -> None:
@@ -138,7 +138,7 @@ class Job(BaseModel):
             return self.runtime
         if not self.image:
             return "process"
-        return "apptainer" if image_files.is_apptainers(self.image) else "docker"
+        return "apptainer" if apptainer_images.is_apptainers(self.image) else "docker"
 
 
 def variable_names() -> tuple[str, ...]:

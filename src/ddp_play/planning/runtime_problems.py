@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from ddp_play.errors import UsageError
+from ddp_play.planning.apptainer_images import is_pulled
 from ddp_play.planning.host_differences import one_line
-from ddp_play.planning.image_files import is_pulled
 from ddp_play.planning.refused_hosts import Refused, refuse_all
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from ddp_play.engines.registry import engine_of
 from ddp_play.engines.route import Route
 from ddp_play.errors import Busy, UsageError
 from ddp_play.guard.protocol import rank_dir_name, run_key
+from ddp_play.planning.apptainer_exec import launch_env
 from ddp_play.planning.launch_placeholders import ATTEMPT, HOST_DIR, RUN_ID, RUN_KEY, SECRETS_DIR, bind
 from ddp_play.planning.plan_document import HostPlan, Unit, plan_from_json
-from ddp_play.planning.rank_image import launch_env
 
 if TYPE_CHECKING:
     from ddp_play.bundle.run_lookup import Run
@@ -58,11 +58,11 @@ def _host_command(run: Run, host: HostPlan, rank: int, command: list[str], *, te
         values[HOST_DIR] = directory
     unit = host.rank(rank)
     if unit.image_words:
-        return _in_image(unit, f"{directory}/{rank_dir_name(host.ranks.start)}", variables, values, command)
+        return _with_apptainer(unit, f"{directory}/{rank_dir_name(host.ranks.start)}", variables, values, command)
     return f"cd {shlex.quote(bind(host.workdir, values))} && exec env {shlex.join(variables)} {shlex.join(command)}"
 
 
-def _in_image(unit: Unit, own_dir: str, variables: list[str], values: dict[str, str], command: list[str]) -> str:
+def _with_apptainer(unit: Unit, own_dir: str, variables: list[str], values: dict[str, str], command: list[str]) -> str:
     """The command next to the rank, in the same image with the same mounts."""
     known = dict(variable.split("=", 1) for variable in variables)
     for var in unit.env:  # the path of a secret tells where they are

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.guard.protocol import PROTOCOL, SHARED_RUNS, rank_dir_name, run_key
+from ddp_play.planning.apptainer_exec import apptainer_spec
 from ddp_play.planning.launch_placeholders import (
     ATTEMPT,
     HEAD_PORT,
@@ -18,7 +19,6 @@ from ddp_play.planning.launch_placeholders import (
     bind,
 )
 from ddp_play.planning.numa import VISIBLE
-from ddp_play.planning.rank_image import spec_in_image
 from ddp_play.run.rank_env_file import render_env_file
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ class Launch:
             "env": readable,
             "secret_env": [var.name for var in env if var.is_secret],
             "workdir": bind(host.workdir, values),
-            **spec_in_image(unit.image_words, readable, f"{place.directory}/{rank_dir_name(host.ranks.start)}"),
+            **apptainer_spec(unit.image_words, readable, f"{place.directory}/{rank_dir_name(host.ranks.start)}"),
             "user": user_of_ranks(host, place),
             "container": bind(unit.container, values) if unit.container else None,
             "create": [bind(word, values) for word in unit.create],

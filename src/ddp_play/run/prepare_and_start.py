@@ -16,8 +16,8 @@ from ddp_play import __version__
 from ddp_play.bundle.disk_space import unless_full
 from ddp_play.bundle.paths import read_json, write_json, write_text
 from ddp_play.errors import Busy, DdpPlayError, SlotsTaken, UsageError
+from ddp_play.planning.apptainer_images import is_pulled
 from ddp_play.planning.host_facts import facts_from_json
-from ddp_play.planning.image_files import is_pulled
 from ddp_play.run import attempt_progress
 from ddp_play.run.collect_and_clean import CLEAN_S
 from ddp_play.run.host_spec import Launch, only_copy_on_hosts, run_paths, shared_runs

@@ -90,7 +90,7 @@ def test_what_mounts_an_image_ends_with_its_rank(tmp_path: Path, shared: Path) -
     place = laid_out(tmp_path, shared, 1)
     with started("setsid sleep 600 & sleep 0.1; echo; wait") as rank:
         (helper,) = processes.children(rank.pid)
-        rows = {"0": row_of(rank, in_image=True)}
+        rows = {"0": row_of(rank, by_apptainer=True)}
         write_json(place.state, {"phase": "running", "boot": processes.boot_id(), "ranks": rows})
         assert leftovers.clean(place) == []
         assert rank.wait(5) == -9

@@ -1,4 +1,4 @@
-"""Words that start a command in an image with Apptainer, as a process of the host, and the environment for them. Pure.
+"""Words of `apptainer exec` that start a command in an image, as a process of the host, and their environment. Pure.
 
 The image has the paths of the host for the files of the run. Signals, exit codes, memory and network are those of a
 process: Apptainer keeps one process above the command, and no namespace but that of mounts.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import posixpath
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.planning.image_files import is_pulled
+from ddp_play.planning.apptainer_images import is_pulled
 from ddp_play.planning.launch_placeholders import HOST_DIR, SECRETS_DIR
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def env_prefix(program: str) -> str:
     return "SINGULARITYENV_" if program.endswith("singularity") else "APPTAINERENV_"
 
 
-def spec_in_image(image_words: tuple[str, ...], env: Mapping[str, str], own_dir: str) -> dict[str, Any]:
+def apptainer_spec(image_words: tuple[str, ...], env: Mapping[str, str], own_dir: str) -> dict[str, Any]:
     """What differs in a host's spec for a command that Apptainer starts. `env`: of the command; without secrets."""
     if not image_words:
         return {}

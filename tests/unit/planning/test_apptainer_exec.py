@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from ddp_play.planning.apptainer_exec import PULLED_FILE, env_prefix, launch_env, mount_word
 from ddp_play.planning.plan_document import Plan, command_line, plan_from_json
-from ddp_play.planning.rank_image import PULLED_FILE, env_prefix, launch_env, mount_word
 from tests.unit.build import apptainer, env, gpus, host, numa_host, plan, shared
 
 SIF = "/shared/train.sif"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ddp_play.guard import processes, ranks
+from ddp_play.guard.apptainer_rank import ApptainerRank
 from ddp_play.guard.container_rank import make
-from ddp_play.guard.image_rank import ImageRank
 from ddp_play.guard.run_directory import HostRun
 from tests.waiting import wait_until
 
@@ -47,26 +47,26 @@ def place(tmp_path: Path) -> HostRun:
     return made
 
 
-def started(place: HostRun, *words: str) -> ImageRank:
+def started(place: HostRun, *words: str) -> ApptainerRank:
     made = make({"rank": 0, "argv": list(words), "env": {}, "workdir": "/", "num_image_words": 3}, place)
-    assert isinstance(made, ImageRank)
+    assert isinstance(made, ApptainerRank)
     made.start()
     return made
 
 
 @pytest.fixture
-def rank(place: HostRun) -> ImageRank:
+def rank(place: HostRun) -> ApptainerRank:
     """Apptainer's stand-in, the command, and a process that the command has forked."""
     made = started(place, sys.executable, "-c", FORWARDS, TOLD)
     wait_for(made, "own ready", "child ready")
     return made
 
 
-def wait_for(rank: ImageRank, *lines: str) -> None:
+def wait_for(rank: ApptainerRank, *lines: str) -> None:
     wait_until(lambda: set(lines) <= set(rank.log.read_text().splitlines()), timeout_s=20, what=str(lines))
 
 
-def end(rank: ImageRank) -> None:
+def end(rank: ApptainerRank) -> None:
     rank.send(signal.SIGKILL)
 
     def ended() -> bool:
@@ -76,7 +76,7 @@ def end(rank: ImageRank) -> None:
     wait_until(ended, timeout_s=20, what="the end")
 
 
-def test_every_signal_reaches_each_process_once(rank: ImageRank) -> None:
+def test_every_signal_reaches_each_process_once(rank: ApptainerRank) -> None:
     rank.warn(signal.SIGUSR1)
     wait_for(rank, "own told 10")
     rank.send(signal.SIGTERM)
@@ -90,7 +90,7 @@ def test_every_signal_reaches_each_process_once(rank: ImageRank) -> None:
     assert (rank.row["exit_code"], rank.row["signal"], rank.row["stopped"]) == (137, signal.SIGKILL, True)
 
 
-def test_kill_ends_the_whole_group(rank: ImageRank) -> None:
+def test_kill_ends_the_whole_group(rank: ApptainerRank) -> None:
     inside = [pid for pid, _ in rank._inside()]
     assert len(inside) == 2
     assert rank.row["pid"] not in inside

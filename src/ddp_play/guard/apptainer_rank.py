@@ -9,7 +9,7 @@ from . import processes
 from .ranks import CHILDREN, ProcessRank
 
 
-class ImageRank(ProcessRank):
+class ApptainerRank(ProcessRank):
     """A rank in an image. Its first process is Apptainer's, which forwards every signal that it gets to the command.
 
     The command is in the same process group, so a signal to the group would reach it twice. SIGKILL is not forwarded.

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ddp_play.guard import image_start, processes
-from ddp_play.guard.image_start import provide, reason, try_out
+from ddp_play.guard import apptainer_preparation, processes
+from ddp_play.guard.apptainer_preparation import provide, reason, try_out
 from ddp_play.guard.protocol import WITHDRAWN
 from ddp_play.guard.refusal import Refused
 from tests.waiting import wait_until
@@ -60,7 +60,7 @@ def test_a_pull_that_nobody_wants_any_more_ends(tmp_path: Path) -> None:
 
 
 def test_a_start_that_hangs_ends_with_all_that_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(image_start, "TRY_S", 0.5)
+    monkeypatch.setattr(apptainer_preparation, "TRY_S", 0.5)
     with pytest.raises(Refused, match=r"apptainer exec did not end within 0\.5 s"):
         try_out(spec(tmp_path, f"sleep 600 & echo $! > {tmp_path}/pid; wait"))
     pid = int((tmp_path / "pid").read_text())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ddp_play.planning.image_files import for_apptainer, is_apptainers, is_pulled, problem
+from ddp_play.planning.apptainer_images import for_apptainer, is_apptainers, is_pulled, problem
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Images for Apptainer before the ranks start: pulled once per host, and tried with the ranks' own options."""
+"""Image of ranks that Apptainer starts, before they start: pulled once per host, and tried with their own options."""
 
 from __future__ import annotations
 
