@@ -103,7 +103,7 @@ def _of_host(job: Job, host: HostFacts) -> Iterator[Finding]:
     if refused := runtime_problem(job, host):
         yield _refused("job runtime", refused)
     else:
-        yield FINDINGS[job.chosen_runtime](job, host)
+        yield OF_RUNTIME[job.chosen_runtime](job, host)
     yield _gpus(job, host)
     if host.shared is not None:
         yield _shared(host)
@@ -144,7 +144,7 @@ def _python(_job: Job, host: HostFacts) -> Finding:
     return Finding("job python", WARN, f"no torch in {host.rank_python}", "ranks that import it fail", command)
 
 
-FINDINGS = {"docker": _image, "apptainer": _image_file, "process": _python}
+OF_RUNTIME = {"docker": _image, "apptainer": _image_file, "process": _python}
 
 
 def _gpus(job: Job, host: HostFacts) -> Finding:
