@@ -104,6 +104,9 @@ faults: $(STAMP) engine ## every row of the fault table, here and on a lab (need
 gpu-role-tests: $(STAMP) engine ## the GPU roles on bare container hosts, with stub packages (gpg and a C compiler needed)
 	@$(BIN)/pytest -q --durations 15 --numprocesses 3 tests/roles_gpu
 
+gpu-tests: $(STAMP) ## on a machine with an NVIDIA GPU: readings, NCCL, failures of CUDA, hangs, stops, checks
+	@DDP_PLAY_REQUIRE_GPU=1 $(BIN)/pytest -q --durations 5 tests/gpu
+
 test: $(STAMP) needs ## everything CI runs, after the demo: one line per part at the end
 	@$(BIN)/python -m tests.suite
 
@@ -122,7 +125,7 @@ frameworks: $(STAMP) engine ## jobs of Accelerate, Lightning, Transformers and D
 	@$(BIN)/pytest -q --durations 15 tests/lab/test_frameworks.py
 
 venv: $(STAMP) ## create .venv with everything development needs
-.PHONY: venv molecule vm matrix mutants frameworks
+.PHONY: venv molecule vm matrix mutants frameworks gpu-tests
 
 matrix: $(STAMP) engine ## every way to meet, more of them and for longer than in CI
 	@DDP_PLAY_WIDE=1 $(BIN)/pytest -q tests/lab/test_matrix.py

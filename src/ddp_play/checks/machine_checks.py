@@ -17,7 +17,9 @@ SAME_MEMORY, SAME_CLOCK = (1 - thresholds().relative(name).least_share for name 
 STUCK_S, ZOMBIE_S = 60, 10
 WATCHED_S = 4  # how long the host looks at them (guard/machine_readings.py)
 SLOWEST = "the slowest rank decides the speed of all"
-SERIOUS = {"gpu": FAIL, "disk": FAIL, "machine": FAIL, "memory": WARN, "nfs": WARN, "network": WARN}
+SERIOUS = {
+    "gpu": FAIL, "disk": FAIL, "machine": FAIL, "memory": WARN, "nfs": WARN, "network": WARN, "gpu_program": WARN,
+}  # fmt: skip
 KIND_TEXTS = {
     "gpu": "errors of a GPU (Xid)",
     "disk": "errors of a disk",
@@ -25,7 +27,13 @@ KIND_TEXTS = {
     "memory": "processes ended because memory was full",
     "nfs": "an NFS server that does not answer",
     "network": "trouble of a NIC",
+    "gpu_program": "programs that a GPU has ended (Xid)",
 }
+# Why a kind matters and what helps, where it is not the host that is to be looked at first.
+OF_PROGRAMS = (
+    "in most cases such a program is at fault, not the GPU",
+    "look for the run that failed then; if programs that run well elsewhere end so here: ddp-play check --level full",
+)
 # Different versions of these end a job or make its numbers wrong; of others they may explain a difference.
 GRAVE_VERSIONS = ("torch", "nvidia driver", "architecture")
 
@@ -118,12 +126,14 @@ def _kernel_log(host: CheckedHost) -> Finding:
     found = {kind: row for kind, row in host.read("kernel_log").items() if kind in SERIOUS}
     if not found:
         return ok("nothing of the last day")
-    kinds = sorted(found, key=lambda kind: (SERIOUS[kind] is not FAIL, kind))
+    kinds = sorted(found, key=lambda kind: (SERIOUS[kind] is not FAIL, list(SERIOUS).index(kind)))
     text = "; ".join(f"{KIND_TEXTS[kind]}: {found[kind]['lines']}" for kind in kinds)
+    why, command = "it comes back under load", "read the lines before this host gets a job"
+    if kinds == ["gpu_program"]:
+        why, command = OF_PROGRAMS
     return Finding(
-        "", SERIOUS[kinds[0]], f"{text}; last: {found[kinds[0]]['last'][-1]}", "it comes back under load",
-        "read the lines before this host gets a job", limit="no such line in a day", source="ddp-play's list of lines",
-        look="dmesg -T | less",
+        "", SERIOUS[kinds[0]], f"{text}; last: {found[kinds[0]]['last'][-1]}", why, command,
+        limit="no such line in a day", source="ddp-play's list of lines", look="dmesg -T | less",
     )  # fmt: skip
 
 

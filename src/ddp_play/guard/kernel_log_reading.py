@@ -12,7 +12,11 @@ from .rank_failure import OOM_KILLED
 
 DAY_S = 86400.0
 SHOWN = 3
+# Xids after which a GPU goes on, in most cases because of the program that used it: 13, 31 and 43 according to NVIDIA's
+# catalog (https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html), 45 and 68 to NVIDIA/k8s-device-plugin.
+PROGRAM_XID = re.compile(r"NVRM: Xid \([^)]*\): (?:13|31|43|45|68)\b")
 KINDS: Tuple[Tuple[str, "re.Pattern[str]"], ...] = (
+    ("gpu_program", PROGRAM_XID),
     ("gpu", re.compile(r"NVRM: Xid|SXid \(")),
     ("disk", re.compile(r"\bI/O error|EXT4-fs error|XFS .*(?:corruption|shut ?down)|Buffer I/O|nvme.*timeout", re.I)),
     ("memory", OOM_KILLED),

@@ -26,6 +26,18 @@ class _Memory(ctypes.Structure):
     _fields_ = [(name, ctypes.c_ulonglong) for name in ("total", "free", "used")]
 
 
+class _MemoryV2(ctypes.Structure):
+    """`used` without what the driver keeps for itself, as nvidia-smi shows it; since driver 510."""
+
+    _fields_ = [
+        ("version", ctypes.c_uint),
+        *((name, ctypes.c_ulonglong) for name in ("total", "reserved", "free", "used")),
+    ]
+
+
+MEMORY_V2 = ctypes.sizeof(_MemoryV2) | 2 << 24
+
+
 class Nvml:
     """All GPUs that the driver lists, by their number."""
 
@@ -58,14 +70,20 @@ class Nvml:
             name = ctypes.create_string_buffer(NAME_BYTES)
             if self._ask("nvmlDeviceGetName", device, name, ctypes.c_uint(NAME_BYTES)):
                 row["name"] = name.value.decode("ascii", "replace")
-            memory = _Memory()
-            if self._ask("nvmlDeviceGetMemoryInfo", device, ctypes.byref(memory)):
+            memory = self._memory(device)
+            if memory is not None:
                 row["memory_total"] = memory.total
             limit = ctypes.c_uint()
             if self._ask("nvmlDeviceGetEnforcedPowerLimit", device, ctypes.byref(limit)):
                 row["power_limit"] = limit.value / 1000
             found[number] = row
         return found
+
+    def _memory(self, device: ctypes.c_void_p) -> "_Memory | _MemoryV2 | None":
+        newer, older = _MemoryV2(version=MEMORY_V2), _Memory()
+        if self._ask("nvmlDeviceGetMemoryInfo_v2", device, ctypes.byref(newer)):
+            return newer
+        return older if self._ask("nvmlDeviceGetMemoryInfo", device, ctypes.byref(older)) else None
 
     def read(self) -> Dict[str, Dict[str, float]]:
         """By GPU: `utilization` in percent, `memory` in bytes, `power` in watts, `temperature`, `sm_clock` in MHz.
@@ -76,10 +94,10 @@ class Nvml:
 
     def _reading(self, device: ctypes.c_void_p) -> Dict[str, float]:
         row: Dict[str, float] = {}
-        used, memory = _Utilization(), _Memory()
+        used, memory = _Utilization(), self._memory(device)
         if self._ask("nvmlDeviceGetUtilizationRates", device, ctypes.byref(used)):
             row["utilization"] = used.gpu
-        if self._ask("nvmlDeviceGetMemoryInfo", device, ctypes.byref(memory)):
+        if memory is not None:
             row["memory"] = memory.used
         questions: List[Tuple[str, str, List[Any], Callable[[int], float]]] = [
             ("power", "nvmlDeviceGetPowerUsage", [], lambda milliwatts: milliwatts / 1000),

@@ -23,6 +23,8 @@ TEARDOWN_HINT = (
     "the program ended without destroy_process_group(), and torch's teardown aborted it: exit code 134 (SIGABRT) took "
     "the place of its own; call torch.distributed.destroy_process_group() before every exit"
 )
+# What an error of CUDA does not say, because the kernel that made it ran later than the line that started it.
+BLOCKING = "CUDA_LAUNCH_BLOCKING=1 in ddp_job_env makes the traceback end at the operation that did it"
 # Text in the last output -> remedy; the first match counts.
 REMEDIES = (
     (
@@ -50,6 +52,16 @@ REMEDIES = (
         r"out of shared memory|insufficient shared memory|/dev/shm/.*No space left|No space left.*/dev/shm/",
         SHARED_MEMORY,
     ),
+    (
+        r"Duplicate GPU detected",
+        "two ranks use the same GPU, and NCCL allows one rank per GPU: ddp_job_ranks_per_host: auto, "
+        "torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) in the program, no CUDA_VISIBLE_DEVICES of the job's own",
+    ),
+    (
+        r"device-side assert triggered",
+        f"a check inside a GPU operation failed, in most cases an index or a label out of range: {BLOCKING}",
+    ),
+    (r"illegal memory access", f"an operation of the program used memory that is not its own: {BLOCKING}"),
     (r"uncorrectable ECC error", "a GPU of the host has broken memory: drain the host and check it with nvidia-smi -q"),
     *((words, f"{words}: look at the disk or the shared directory that the rank writes to") for words in STORAGE),
 )

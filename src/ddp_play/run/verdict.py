@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import TYPE_CHECKING
 
@@ -86,6 +87,14 @@ def own_error(tail: str) -> str:
     return printable(error.first_line) if error else ""
 
 
+def told_by_nccl(tail: str) -> str:
+    """What NCCL itself says of its error, in a line of its own below the one that torch begins with; else empty."""
+    error = final_error(tail)
+    lines = error.text if error else []
+    told = [line for before, line in itertools.pairwise(lines) if before.strip() == "Last error:" and line.strip()]
+    return printable(told[-1].strip()) if told else ""
+
+
 def printable(line: str) -> str:
     """A line of a rank for display: no control characters, at most TAIL_WIDTH characters."""
     line = CONTROL.sub("\N{REPLACEMENT CHARACTER}", line)
@@ -122,7 +131,7 @@ def _failed(first: RankOutcome, outcomes: tuple[RankOutcome, ...], tails: Mappin
         host=first.host,
         tail=last_lines(tail),
         last_frame=last_frame(tail),
-        error=own_error(tail),
+        error=": ".join(filter(None, (own_error(tail), told_by_nccl(tail)))),
         kernel=first.kernel,
         collateral=others,
         hint=hint(first, tail, (row for row in outcomes if row.stopped and not row.ok)),

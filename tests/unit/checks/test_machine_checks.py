@@ -12,6 +12,8 @@ from tests.unit.checks.fleets import bad, fleet, the_one
 
 WARN, FAIL = Status.WARN, Status.FAIL
 
+PROGRAM = {"lines": 1, "last": ["NVRM: Xid 31"]}
+BROKEN = {"lines": 2, "last": ["NVRM: Xid 79"]}
 # Change of h3, then check, result, and a part of the value.
 ONE_HOST: list[tuple[dict[str, Any], str, Status, str]] = [
     ({"cpu.usable": 64}, "cpu", FAIL, "64 of 128 CPUs"),
@@ -24,7 +26,9 @@ ONE_HOST: list[tuple[dict[str, Any], str, Status, str]] = [
     ({"governor.clocksource": "hpet"}, "clock source", WARN, "hpet"),
     ({"governor.max_mhz": 3300}, "cpu clock limit", WARN, "3300 MHz"),
     ({"memory_errors.ue": 2}, "memory errors", FAIL, "2 uncorrected"),
-    ({"kernel_log": {"gpu": {"lines": 2, "last": ["NVRM: Xid 79"]}}}, "kernel log", FAIL, "errors of a GPU (Xid): 2"),
+    ({"kernel_log": {"gpu": BROKEN}}, "kernel log", FAIL, "errors of a GPU (Xid): 2"),
+    ({"kernel_log": {"gpu_program": PROGRAM}}, "kernel log", WARN, "programs that a GPU has ended (Xid): 1"),
+    ({"kernel_log": {"gpu_program": PROGRAM, "gpu": BROKEN}}, "kernel log", FAIL, "last: NVRM: Xid 79"),
     ({"kernel_log": {"nfs": {"lines": 1, "last": ["nfs: server"]}}}, "kernel log", WARN, "NFS"),
     ({"processes": [{"pid": 7, "state": "D", "parent": 1, "age_s": 90, "name": "dd"}]}, "processes", WARN, "7 dd"),
     ({"processes": [{"pid": 7, "state": "Z", "parent": 6, "age_s": 20, "name": "x"}]}, "processes", WARN, "(of 6)"),

@@ -16,6 +16,10 @@ NOW = time.clock_gettime(time.CLOCK_MONOTONIC)
     ("line", "kind"),
     [
         ("NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus", "gpu"),
+        ("NVRM: Xid (PCI:0000:00:06): 43, pid=1062, name=python3, channel 0x0000000a", "gpu_program"),
+        ("NVRM: Xid (PCI:0000:00:06): 31, pid=1131, name=python3, channel 0x0000000a, intr 00000000.", "gpu_program"),
+        ("NVRM: Xid (PCI:0000:3b:00): 48, pid=1, DBE (double bit error) ECC Error", "gpu"),
+        ("NVRM: Xid (PCI:0000:3b:00): 131, pid=1", "gpu"),
         ("blk_update_request: I/O error, dev sda, sector 1", "disk"),
         ("EXT4-fs error (device sda1): ext4_find_entry", "disk"),
         ("nfs: server nfs1 not responding, still trying", "nfs"),

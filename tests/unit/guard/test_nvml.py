@@ -22,6 +22,13 @@ int nvmlDeviceGetName(int *device, char *name, unsigned length) { strncpy(name, 
 int nvmlDeviceGetMemoryInfo(int *device, memory *found) {
     found->total = 85899345920ULL; found->free = 1; found->used = 5000000000ULL + *device; return 0;
 }
+#ifdef RESERVED
+typedef struct { unsigned version; unsigned long long total, reserved, free, used; } memory_v2;
+int nvmlDeviceGetMemoryInfo_v2(int *device, memory_v2 *found) {
+    if (found->version != (sizeof(memory_v2) | 2 << 24)) return 25;
+    found->total = 85899345920ULL; found->reserved = RESERVED; found->used = 5000000000ULL - RESERVED; return 0;
+}
+#endif
 int nvmlDeviceGetEnforcedPowerLimit(int *device, unsigned *milliwatts) { *milliwatts = 700000; return 0; }
 int nvmlDeviceGetUtilizationRates(int *device, utilization *found) {
     found->gpu = 97; found->memory = 3; return *device ? 3 : 0;  /* the second is divided */
@@ -53,6 +60,12 @@ def test_all_gpus(tmp_path: Path) -> None:
         "0": {"utilization": 97, "memory": 5_000_000_000, **both},
         "1": {"memory": 5_000_000_001, **both},
     }
+
+
+def test_memory_that_the_driver_keeps_for_itself_is_not_used(tmp_path: Path) -> None:
+    nvml = Nvml(built(tmp_path, "-DINIT=0", "-DRESERVED=503316480"))
+    assert nvml.read()["0"]["memory"] == 5_000_000_000 - 503_316_480
+    assert nvml.describe()["0"]["memory_total"] == 85_899_345_920
 
 
 def test_a_driver_that_lacks_a_function(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ import pytest
 from ddp_play.bundle.outcome import Outcome, RankOutcome, RunStatus, Verdict
 from ddp_play.run.stack_dumps import Whereabouts
 from ddp_play.run.stop_decision import Stop
-from ddp_play.run.verdict import judge, last_frame, own_error
+from ddp_play.run.verdict import judge, last_frame, own_error, told_by_nccl
+from tests.unit.guard.recorded_tails import TAILS
 
 RESET = "RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.2]:34710\n"
 NCCL = "torch.distributed.DistBackendError: NCCL error: unhandled system error, NCCL version 2.27.3\n"
@@ -46,6 +47,20 @@ def test_the_last_frame_and_what_was_raised(tail: str) -> None:
 
 def test_no_traceback_no_error() -> None:
     assert (last_frame("killed"), own_error("killed"), own_error("")) == ("", "", "")
+
+
+@pytest.mark.parametrize("name", ["nccl-duplicate-gpu", "nccl-duplicate-gpu-2.11"])
+def test_what_nccl_says_of_its_error_is_told_with_it(name: str) -> None:
+    tail = TAILS[name].text
+    said = "Duplicate GPU detected : rank 1 and rank 0 both on CUDA device"
+    assert told_by_nccl(tail).startswith(said)
+    found = verdict(
+        ended(0, 1), ended(1, 1, at=2), tails={0: tail, 1: tail.replace("rank 1 and rank 0", "rank 0 and rank 1")}
+    )
+    assert found.error.startswith("torch.distributed.DistBackendError: NCCL error in")
+    assert said in found.error
+    assert "rank 1 failed with the same error" in found.message
+    assert told_by_nccl(TRACEBACK) == told_by_nccl("") == ""
 
 
 SLOW = ended(2, 143, signal=15, stopped=True, at=3.0)
