@@ -38,6 +38,26 @@ def occupants(reasons: List[str], users: List[Dict[str, Any]]) -> List[str]:
     return [*reasons, *([f"GPUs are in use by {held}"] if held else [])]
 
 
+def foreign(facts: Mapping[str, Any], torch_version: str, floor: str, replace: bool) -> Dict[str, str]:
+    """Decision on a driver that came from no package: from NVIDIA's own installer, or the maker of the image.
+
+    floor: oldest branch for this version of torch; empty if none is to be checked. The action is use, refuse, or none
+    (there is no such driver, or it may be replaced); why is for the message.
+    """
+    driver = facts["driver"]
+    if not driver["program"] or facts["packages"]:
+        return {"action": "none", "why": ""}
+    version, why = driver["loaded"]["version"], ""
+    if replace:
+        why = f"{driver['uninstaller']} is still there" if driver["uninstaller"] else ""
+        return {"action": "refuse" if why else "none", "why": why}
+    if not version:
+        why = "its module is not loaded"
+    elif floor and int(version.split(".")[0]) < int(floor):
+        why = f"{version} is too old for torch {torch_version}, which needs {floor}"
+    return {"action": "refuse" if why else "use", "why": why or version}
+
+
 # Kernel that each release came with; a newer one is of Ubuntu's hardware enablement (HWE) series.
 UBUNTU_KERNELS = {"22.04": "5.15", "24.04": "6.8", "26.04": "7.0"}
 # Flavours that have HWE metapackages; those of clouds have one metapackage for all series.
@@ -118,6 +138,7 @@ class FilterModule:
         return {
             "nvidia_driver_all_problems": all_problems,
             "nvidia_driver_changes": changes,
+            "nvidia_driver_foreign": foreign,
             "nvidia_driver_kernel_packages": kernel_packages,
             "nvidia_driver_occupants": occupants,
             "nvidia_driver_offered": offered,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -73,6 +74,11 @@ def loaded_module(sysfs: Path, procfs: Path) -> Dict[str, str]:
     return {"version": version or nvrm["version"], "flavour": nvrm["flavour"]}
 
 
+def programs() -> Dict[str, str]:
+    """Paths of nvidia-smi, and of the program that removes a driver of NVIDIA's own installer; empty if missing."""
+    return {"program": shutil.which("nvidia-smi") or "", "uninstaller": shutil.which("nvidia-uninstall") or ""}
+
+
 def smi() -> Dict[str, Any]:
     """Parsed output of `nvidia-smi -q -x`, with a time limit of 120 s; `error` has the reason if there is none."""
     rc, out, err = run(["nvidia-smi", "-q", "-x"], timeout_s=120)
@@ -118,7 +124,7 @@ def gather(params: Dict[str, Any]) -> Dict[str, Any]:
         "flavours": pci.flavours([d.device for d in gpus]),
         "nvswitches": [d.slot for d in found if pci.is_nvswitch(d)],
         "nvlink5": any(b"SW_MNG" in vpd for vpd in vpds),
-        "driver": {"disk": disk, "loaded": loaded, "nouveau": host["nouveau"]},
+        "driver": {"disk": disk, "loaded": loaded, "nouveau": host["nouveau"], **programs()},
         "kernel": {key: host[key] for key in ("running", "headers", "container")},
         "secure_boot": nvidia.parse_secure_boot(read_bytes(sysfs / SECURE_BOOT)),
         "dkms": nvidia.parse_dkms(run(["dkms", "status"])[1]),

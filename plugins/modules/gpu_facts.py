@@ -49,7 +49,7 @@ options:
   expect:
     description:
       - Wanted state, with any of version, flavour, packages, same_version, hold, dkms, loaded,
-        gpus, units, fabric_manager, mig.
+        gpus, units, fabric_manager, mig, foreign (a driver that came from no package).
       - Fills RV(ansible_facts.ddp_gpu.problems).
     type: dict
 author: the ddp-play authors

@@ -37,7 +37,7 @@ OWN_PARTS = {
     "base_os": {"peer"},
     "docker_engine": {"users"},
     "nfs_client": {"mount"},
-    "nvidia_driver": {"fabric", "load", "reboot"},
+    "nvidia_driver": {"adopt", "fabric", "load", "reboot"},
     "slurm": {"accounting", "cluster", "login"},
 }
 IMAGES = "hosts depend on each other: the registry has an image before the others pull it, and each image is a step"

@@ -192,3 +192,33 @@ def test_problems_of_the_driver_and_of_files(
     problems: list[str], drifted: list[str], source_stale: bool, found: list[str]
 ) -> None:
     assert nvidia_driver.all_problems(problems, drifted, source_stale, "h1") == found
+
+
+SMI, UNINSTALL = "/usr/bin/nvidia-smi", "/usr/bin/nvidia-uninstall"
+
+
+@pytest.mark.parametrize(
+    ("program", "loaded", "packages", "torch", "replace", "uninstaller", "found"),
+    [
+        ("", "580.1", {}, "2.13", False, "", ("none", "")),
+        (SMI, "580.1", {"nvidia-utils": {}}, "2.13", False, "", ("none", "")),
+        (SMI, "580.1", {}, "2.13", False, UNINSTALL, ("use", "580.1")),
+        (SMI, "570.86", {}, "2.13", False, UNINSTALL, ("refuse", "570.86 is too old for torch 2.13, which needs 580")),
+        (SMI, "570.86", {}, "", False, "", ("use", "570.86")),
+        (SMI, "", {}, "2.13", False, "", ("refuse", "its module is not loaded")),
+        (SMI, "570.86", {}, "2.13", True, "", ("none", "")),
+        (SMI, "580.1", {}, "2.13", True, UNINSTALL, ("refuse", f"{UNINSTALL} is still there")),
+    ],
+)
+def test_a_driver_that_came_from_no_package(
+    program: str,
+    loaded: str,
+    packages: dict[str, Any],
+    torch: str,
+    replace: bool,
+    uninstaller: str,
+    found: tuple[str, str],
+) -> None:
+    driver = {"program": program, "uninstaller": uninstaller, "loaded": {"version": loaded}}
+    decision = nvidia_driver.foreign({"driver": driver, "packages": packages}, torch, "580" if torch else "", replace)
+    assert (decision["action"], decision["why"]) == found

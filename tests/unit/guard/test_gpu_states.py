@@ -1,6 +1,7 @@
-"""State of GPUs from outputs of nvidia-smi. All outputs are made up after its documentation: none is from hardware.
+"""State of GPUs from outputs of nvidia-smi: those of an H100, and others made up after its documentation.
 
-Forms: `nvidia-smi --help-query-gpu`, `--help-query-remapped-rows`, and `nvlink --status` as quoted in public issues.
+Forms of the latter: `nvidia-smi --help-query-gpu`, `--help-query-remapped-rows`, and `nvlink --status` as quoted in
+public issues.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ddp_play.guard.bounded_reading import NotReadableHere
-from ddp_play.guard.gpu_states import FIELDS, REMAPPED, nvlinks, query, rows, states
+from ddp_play.guard.gpu_states import FIELDS, LISTED, REMAPPED, UNKNOWN_FIELD, nvlinks, query, rows, states
+from tests.unit.recorded_h100 import GPU, answer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,6 +57,26 @@ def test_a_row_has_each_field_that_the_gpu_has() -> None:
     assert (found["pcie.link.width.current"], found["gpu_recovery_action"]) == ("16", "None")
     assert set(found) == {"index", *FIELDS}
     assert rows(f"{ONE}, [N/A], 5\n", ["mig.mode.current", "index"]) == {ONE: {"index": "5"}}
+
+
+def test_an_h100_without_nvlink() -> None:
+    (found,) = rows(answer("states.csv"), ["index", *FIELDS]).values()
+    assert set(FIELDS) - set(found) == {"fabric.state", "fabric.status"}, "it has N/A for these"
+    assert (found["persistence_mode"], found["gpu_recovery_action"], found["power.limit"]) == (
+        "Enabled",
+        "None",
+        "700.00",
+    )
+    assert rows(answer("remapped-rows.csv"), list(REMAPPED)) == {
+        GPU: dict(zip(REMAPPED, ("0", "No", "No"), strict=True))
+    }
+
+
+def test_names_that_its_driver_lists_and_does_not_know() -> None:
+    assert set(FIELDS) | {"index", "uuid"} <= set(LISTED.findall(answer("help-query-gpu.txt")))
+    smi = Smi(("fabric.state",), f"{GPU}, 0", lists=answer("help-query-gpu.txt").replace('"fabric.state"', ""))
+    assert query(smi, "--query-gpu=", ("index", "fabric.state"), "uuid") == {GPU: {"index": "0"}}
+    assert UNKNOWN_FIELD.search(answer("unknown-field.txt"))
 
 
 @pytest.mark.parametrize("error", ["[GPU is lost]", "[Unknown Error]", "[GPU requires reset]"])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ddp_play.guard import gpus, numa_facts
+from tests.unit.recorded_h100 import GPU, answer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,6 +32,14 @@ def test_rows() -> None:
         "numa_node": -1,
         "users": [],
     }
+
+
+@pytest.mark.usefixtures("sysfs")
+def test_rows_of_an_h100() -> None:
+    (row,) = gpus.parse_gpus(answer("gpus.csv"))
+    assert (row["uuid"], row["model"], row["memory_mib"]) == (GPU, "NVIDIA H100 80GB HBM3", 81559)
+    assert (row["pci"], row["driver"]) == ("00000000:00:06.0", "580.159.04")
+    assert gpus.parse_users(answer("users.csv")) == {GPU: ["1371 /opt/venv/bin/python3"]}
 
 
 @pytest.mark.parametrize(

@@ -150,3 +150,41 @@ def test_mig_mode_is_judged_with_its_remedy(current: str, pending: str, wanted: 
     assert problem.startswith("GPU 0:1")
     assert (f"(while nothing uses it: {remedy})" in problem) != (remedy == "has no MIG")
     assert remedy in problem
+
+
+def foreign(**changes: Any) -> dict[str, Any]:
+    """Facts of a host whose driver came from no package, with its modules anywhere."""
+    driver = {**GOOD["driver"], "disk": {"version": "", "flavour": ""}}
+    return {**GOOD, "packages": {}, "dkms": [], "driver": driver, "units": {}, **changes}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expect", "problem"),
+    [
+        ({}, {}, ""),
+        ({}, {"gpus": 8}, "GPU counts differ: nvidia-smi 1, sysfs 1, inventory 8"),
+        (
+            {"smi": {**GOOD["smi"], "driver_version": "550.1"}},
+            {},
+            f"nvidia-smi is of version 550.1, the module is {VERSION}",
+        ),
+        ({"smi": {**GOOD["smi"], "gpus": [{"slot": "0", "fabric_state": "N/A"}]}}, {}, ""),
+        (
+            {"smi": {**GOOD["smi"], "gpus": [{"slot": "0", "fabric_state": "In Progress"}]}},
+            {},
+            "fabric state is not Completed on 0",
+        ),
+        ({"cuda": {"devices": 0, "error": "cuInit 802"}}, {}, "no CUDA context: cuInit 802 (NVSwitch"),
+        ({}, {"units": ["nvidia-fabricmanager"]}, "nvidia-fabricmanager is absent, wanted active"),
+    ],
+)
+def test_a_driver_that_came_from_no_package(changes: dict[str, Any], expect: dict[str, Any], problem: str) -> None:
+    found = driver_problems.problems(foreign(**changes), {"foreign": True, "loaded": True, **expect})
+    assert len(found) == bool(problem)
+    assert problem in "".join(found)
+
+
+def test_a_missing_module_is_told_once() -> None:
+    found = driver_problems.problems(foreign(), EXPECT)
+    assert [text for text in found if text.endswith("the module is ")] == []
+    assert any("no nvidia module for the running kernel" in text for text in found)

@@ -1,12 +1,11 @@
-"""Parsers over the text of driver files and programs.
-
-The samples come from documentation and public reports, not from a machine of ours.
-"""
+"""Parsers over the text of driver files and programs: of an H100, and from documentation and public reports."""
 
 from __future__ import annotations
 
 import pytest
 from ansible_collections.ddp.play.plugins.module_utils import nvidia
+
+from tests.unit.recorded_h100 import answer
 
 # open-gpu-kernel-modules issues; the proprietary one from the driver README
 NVRM_OPEN = (
@@ -78,6 +77,23 @@ def test_parse_smi() -> None:
     assert smi["gpus"][0]["slot"] == "00000000:1b:00.0"
     assert smi["gpus"][0]["fabric_state"] == "Completed"
     assert (smi["gpus"][0]["mig"], smi["gpus"][0]["mig_pending"]) == ("Disabled", "Disabled")
+
+
+def test_the_driver_of_an_h100() -> None:
+    assert nvidia.parse_nvrm(answer("driver-version.txt")) == {"version": "580.159.04", "flavour": "open"}
+    smi = nvidia.parse_smi(answer("smi-query.xml"))
+    assert (smi["driver_version"], smi["cuda_version"]) == ("580.159.04", "13.0")
+    assert smi["gpus"] == [
+        {
+            "slot": "00000000:00:06.0",
+            "name": "NVIDIA H100 80GB HBM3",
+            "mig": "Disabled",
+            "mig_pending": "Disabled",
+            "persistence": "Enabled",
+            "fabric_state": "N/A",
+            "fabric_status": "N/A",
+        }
+    ]
 
 
 @pytest.mark.parametrize(

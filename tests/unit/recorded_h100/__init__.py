@@ -1,0 +1,15 @@
+"""What one H100 80GB HBM3 without NVLink answered (driver 580.159.04, in a virtual machine); its ids are made up.
+
+`smi-query.xml`: nvidia-smi -q -x. `gpus.csv`, `states.csv`, `remapped-rows.csv`, `users.csv`: the queries of
+`guard/gpus.py` and `guard/gpu_states.py`. `help-query-gpu.txt`: the names that nvidia-smi --help-query-gpu lists.
+`unknown-field.txt`: a query with the field `no.such.field`, exit code 2. `driver-version.txt`: the file in procfs.
+"""
+
+from pathlib import Path
+
+GPU = "GPU-11112222-3333-4444-5555-666677778888"
+
+
+def answer(name: str) -> str:
+    """The text of a file here."""
+    return (Path(__file__).parent / name).read_text(encoding="utf-8")
