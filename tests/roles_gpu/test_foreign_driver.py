@@ -1,0 +1,79 @@
+"""nvidia_driver where the driver came from no package: used as it is, or refused, and never overwritten unasked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.roles_gpu import mirrors
+from tests.roles_gpu.driver_plays import LOADED, NEWEST_580, play, versions
+from tests.roles_gpu.fixture import Hardware
+
+if TYPE_CHECKING:
+    from tests.roles_gpu.hosts import Host
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
+
+OLD = "550.54.14"
+SMI, UNINSTALLER = "/usr/bin/nvidia-smi", "/usr/bin/nvidia-uninstall"
+LISTING = "find /etc /usr /var/lib/dpkg /lib/systemd -type f -newer /srv/began ! -name '*.pyc' | sort"
+
+
+@pytest.fixture(autouse=True)
+def _installed_by_hand(host: Host) -> None:
+    """The files of the driver without its packages, as NVIDIA's installer leaves them."""
+    host.show(LOADED)
+    host.sh(
+        f"cd {mirrors.STUB} && for name in nvidia-driver-cuda libcuda1; do"
+        f" dpkg-deb -x $(find . -name ${{name}}_{NEWEST_580}-1_*.deb) /; done;"
+        f" printf '#!/bin/sh\\n' > {UNINSTALLER}; chmod 755 {UNINSTALLER} {SMI};"
+        " rm -f /etc/ddp-stub/*; sleep 0.01; touch /srv/began"
+    )
+
+
+@pytest.mark.parametrize("flags", [(), ("--check",)], ids=["provision", "check"])
+def test_one_that_works_is_used_as_it_is(host: Host, flags: tuple[str, ...]) -> None:
+    outcome = play(host, *flags)
+    assert (outcome.rc, outcome.changed) == (0, 0), outcome.text
+    assert f"skipped: nvidia_driver: driver {NEWEST_580} ({SMI}) came from no package" in outcome.text
+    assert versions(host) == {}
+    assert host.sh(LISTING) == ""
+
+
+def test_verify_judges_it(host: Host) -> None:
+    outcome = play(host, tasks_from="verify", expected_gpus=2)
+    assert outcome.rc == 0, outcome.text
+    assert "is used as it is" in outcome.text
+    host.sh("mkdir -p /etc/ddp-stub; echo 3 > /etc/ddp-stub/cuinit; echo 1 > /etc/ddp-stub/gpus")
+    outcome = play(host, tasks_from="verify")
+    assert outcome.rc != 0
+    assert "came from no package, is not as wanted: GPU counts differ: nvidia-smi 1, sysfs 2" in outcome.text
+    assert "no CUDA context: cuInit 3" in outcome.text
+
+
+@pytest.mark.parametrize(
+    ("loaded", "reason"),
+    [(OLD, f"{OLD} is too old for torch 2.13.0, which needs 580"), ("", "its module is not loaded")],
+    ids=["old", "not-loaded"],
+)
+def test_one_that_ranks_cannot_use_is_refused_and_stays(host: Host, loaded: str, reason: str) -> None:
+    host.show(Hardware(loaded=loaded))
+    outcome = play(host)
+    assert (outcome.rc != 0, outcome.changed) == (True, 0), outcome.text
+    assert f"came from no package, and {reason}" in outcome.text
+    assert f"Remove it with {UNINSTALLER}" in outcome.text
+    assert host.sh(LISTING) == ""
+
+
+def test_packages_replace_it_only_if_asked_and_without_its_uninstaller(host: Host) -> None:
+    outcome = play(host, replace=True)
+    assert (outcome.rc != 0, outcome.changed) == (True, 0), outcome.text
+    assert f"{UNINSTALLER} is still there" in outcome.text
+    host.sh(f"rm {UNINSTALLER}")
+    outcome = play(host, replace=True)
+    assert outcome.rc == 0, outcome.text
+    assert versions(host)["nvidia-driver-cuda"] == f"{NEWEST_580}-1"
+    second = play(host)
+    assert (second.rc, second.changed) == (0, 0), second.text
+    assert play(host, tasks_from="remove").rc == 0
