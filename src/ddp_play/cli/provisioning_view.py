@@ -23,6 +23,7 @@ STYLES = {
     CellStatus.SKIPPED: "dim",
     CellStatus.FAILED: "bold red",
     CellStatus.UNREACHABLE: "bold red",
+    CellStatus.STOPPED: "bold red",
     CellStatus.NOT_RUN: "dim",
 }
 CHANGE_STYLES = {
@@ -121,8 +122,11 @@ def _host_list(hosts: tuple[str, ...]) -> str:
     return f"{hosts[0]}, {hosts[1]} ... {hosts[-1]} ({len(hosts)})"
 
 
-def show_changes(rows: tuple[ChangeRow, ...]) -> None:
-    """Print what a provisioning would change: groups of hosts with the same changes, the most dangerous first."""
+def show_changes(rows: tuple[ChangeRow, ...], *, complete: bool = True) -> None:
+    """Print what a provisioning would change: groups of hosts with the same changes, the most dangerous first.
+
+    `complete`: every role has said all that it would change.
+    """
     for group in grouped(rows):
         console.line(f"{host_ranges(group.hosts)}:", style="bold")
         for line in group.lines:
@@ -131,19 +135,21 @@ def show_changes(rows: tuple[ChangeRow, ...]) -> None:
             console.line(f"  {line.kind:<8}{line.whose:<7} {line.role}: {subjects}", style=style)
     counts = {kind: sum(row.kind is kind for row in rows) for kind in ChangeKind}
     found = ", ".join(f"{number} {kind}" for kind, number in counts.items() if number)
-    console.line(f"would change: {found}" if found else "nothing would change")
+    rest = "" if complete else " before it ended; the rest is not known"
+    console.line((f"would change: {found}" if found else "nothing would change") + rest)
 
 
 def show_report(report: Report) -> None:
     """Print the table of hosts and roles, the reasons of skipped roles, failures with remedies, and the log's path."""
     if report.check:
-        show_changes(report.changes)
+        show_changes(report.changes, complete=not any(cell.status.bad for cell in report.cells))
         console.line()
     console.out.print(_table(report.cells))
     _show_skipped(report.cells)
     for cell in report.cells:
         if cell.status.bad:
-            console.line(f"{cell.host}: {cell.role}: {cell.status} at {cell.task!r}", style="bold red")
+            where = f" at {cell.task!r}" if cell.task else ""
+            console.line(f"{cell.host}: {cell.role}: {cell.status}{where}", style="bold red")
             for line in cell.message.splitlines()[-12:]:
                 console.line(f"  | {line}")
             if cell.remedy:

@@ -37,12 +37,13 @@ class CellStatus(StrEnum):
     SKIPPED = "skipped"
     FAILED = "failed"
     UNREACHABLE = "unreachable"
+    STOPPED = "stopped"
     NOT_RUN = "not_run"
 
     @property
     def bad(self) -> bool:
         """Whether the role did not complete its work."""
-        return self in (CellStatus.FAILED, CellStatus.UNREACHABLE)
+        return self in (CellStatus.FAILED, CellStatus.UNREACHABLE, CellStatus.STOPPED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +173,13 @@ def finished_table(
         else:
             found.append(cell)
     return tuple(found)
+
+
+def stopped(cell: Cell) -> Cell:
+    """The cell of a role that ran when the whole playbook ended: nobody knows whether it had done its work."""
+    if cell.status.bad:
+        return cell
+    return replace(cell, status=CellStatus.STOPPED, message="the playbook ended while this role ran")
 
 
 def with_commands(cells: tuple[Cell, ...], asked: Asked) -> tuple[Cell, ...]:

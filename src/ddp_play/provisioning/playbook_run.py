@@ -28,6 +28,7 @@ from ddp_play.provisioning.host_role_table import (
     add_event,
     finished_table,
     settled_cells,
+    stopped,
     verdict_line,
     with_commands,
 )
@@ -103,7 +104,7 @@ class Report:
     def error(self) -> DdpPlayError | None:
         """None if every role succeeded on every host; else an error of the class that tells who must act."""
         error = self.outcome.error(str(self.log))
-        bad = {cell.status for cell in self.cells if cell.status.bad}
+        bad = {cell.status for cell in self.cells if cell.status.bad} - {CellStatus.STOPPED}
         if error is None or isinstance(error, (UsageError, Interrupted)) or not bad:
             return error
         cls = HostNotReady if bad == {CellStatus.UNREACHABLE} else CheckFailed
@@ -190,7 +191,7 @@ def run_playbook(
         outcome = runner.run(request, private_dir=directory / "ansible", passwords=passwords, on_event=handler.on_event)
     finally:
         end_workers(directory / "ansible")
-    handler.end_phase()
+    handler.end_playbook(complete=bool(outcome.stats) or outcome.status is PlaybookStatus.OK)
     wall_s = time.monotonic() - started
     stats = {} if outcome.status is PlaybookStatus.NOT_STARTED else outcome.stats
     asked = Asked(request.inventory, request.options)
@@ -216,6 +217,7 @@ class _EventHandler:
     new: set[str] = field(default_factory=set)
     settled: dict[tuple[str, str], Cell] = field(default_factory=dict)  # of roles that may end without a task
     running: Phase | None = None
+    last: dict[str, str] = field(default_factory=dict)  # by host the role of its last task
 
     def on_event(self, event: dict[str, Any]) -> None:
         data = event.get("event_data") or {}
@@ -235,6 +237,7 @@ class _EventHandler:
         self.settled |= settled_cells(event)
         cell = add_event(self.cells, self._with_role(event), self.planned.addresses)
         if cell is not None:
+            self.last[cell.host] = cell.role
             self._end_roles(cell)
             self.observer.task(str(data.get("task") or ""), cell.host)
             # a rescue may still handle a failure, but an unreachable host remains unreachable
@@ -265,6 +268,15 @@ class _EventHandler:
         for cell in tuple(self.cells.values()):
             if cell.host == current.host and cell.role != current.role and not cell.status.bad:
                 self._report(cell)
+
+    def end_playbook(self, *, complete: bool) -> None:
+        """Report what is left. Without Ansible's summary, each host's last role in the running phase was stopped."""
+        if self.running is not None and not complete:
+            for host in self.running.hosts:
+                key = (host, self.last.get(host, ""))
+                if key in self.cells and key[1] in self.running.roles:
+                    self.cells[key] = stopped(self.cells[key])
+        self.end_phase()
 
     def end_phase(self) -> None:
         """Report all roles that were not reported yet: they have ended on every host."""

@@ -41,7 +41,7 @@ def _is_ordinary(event: Mapping[str, Any]) -> bool:
 
 def _is_plain(event: Mapping[str, Any]) -> bool:
     """Nothing that a reader looks for."""
-    bad = event.get("status") in ("failed", "unreachable") or (
+    bad = event.get("status") in ("failed", "unreachable", "stopped") or (
         event["type"] == "rank" and event.get("state") in ("exited", "lost") and not event.get("ok")
     )
     return event["type"] in PLAIN and not bad

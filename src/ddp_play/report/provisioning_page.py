@@ -19,6 +19,7 @@ KINDS = {
     CellStatus.OK: "pass",
     CellStatus.FAILED: "fail",
     CellStatus.UNREACHABLE: "fail",
+    CellStatus.STOPPED: "fail",
     CellStatus.SKIPPED: "dim",
     CellStatus.NOT_RUN: "dim",
 }

@@ -285,3 +285,22 @@ def test_a_role_is_reported_when_its_host_begins_the_next_one() -> None:
     )
     assert observer.cells[:2] == [("h1", "rdma", "ok"), ("h1", "nvidia_driver", "ok")]
     assert ("h2", "rdma", "changed") in observer.cells[2:]
+
+
+@pytest.mark.parametrize("status", [PlaybookStatus.NOT_STARTED, PlaybookStatus.CANCELED])
+def test_a_playbook_that_ends_without_its_summary_has_stopped_roles_and_none_that_is_ok(status: PlaybookStatus) -> None:
+    events = (*GOOD[:4], done("h1", "docker_engine", changed=True))
+    observer = RecordingObserver()
+    report = run_playbook(planned(), Passwords(), FakePlaybookRunner(outcome(status), events), observer)
+    found = {(cell.host, cell.role): str(cell.status) for cell in report.cells}
+    assert found == {
+        ("h1", "base_os"): "changed",
+        ("h1", "docker_engine"): "stopped",
+        ("h2", "base_os"): "ok",
+        ("h2", "docker_engine"): "not_run",
+    }
+    assert ("h1", "docker_engine", "stopped") in observer.cells
+    assert not any(row[:2] == ("h1", "docker_engine") and row[2] != "stopped" for row in observer.cells)
+    expected = Interrupted if status is PlaybookStatus.CANCELED else UsageError
+    assert isinstance(report.error(), expected)
+    check("provision", {**report.to_json(), "phases": [phase.to_json() for phase in planned().phases]})
