@@ -1,5 +1,6 @@
 """What a rank of these tests does on its GPU: python rank.py WHAT [SECONDS]."""
 
+import os
 import sys
 import time
 
@@ -40,6 +41,13 @@ def out_of_range(_seconds: float) -> None:
     torch.cuda.synchronize()
 
 
+def out_of_range_once(seconds: float) -> None:
+    """The same in the first attempt; the second one works, on a GPU that the first has left."""
+    if os.environ["DDP_PLAY_ATTEMPT"] == "1":
+        out_of_range(seconds)
+    busy(seconds)
+
+
 def same_gpu(_seconds: float) -> None:
     """All ranks on GPU 0 with NCCL, against the plan."""
     torch.distributed.init_process_group("nccl")
@@ -47,6 +55,6 @@ def same_gpu(_seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    {each.__name__: each for each in (busy, spin, too_much, out_of_range, same_gpu)}[sys.argv[1]](
+    {each.__name__: each for each in (busy, spin, too_much, out_of_range, out_of_range_once, same_gpu)}[sys.argv[1]](
         float(sys.argv[2]) if len(sys.argv) > 2 else 0.0
     )

@@ -113,6 +113,14 @@ def test_a_kernel_that_does_not_end_is_a_hang_with_its_line(play: Play) -> None:
     assert play.left_on_host() == []
 
 
+def test_a_restart_after_a_failure_of_cuda_gets_a_free_gpu(play: Play) -> None:
+    done = run(play, "out_of_range_once", "1", restarts=1)
+    assert done.code == 0, done.err
+    assert play.document()["attempt"] == 2
+    assert "device-side assert triggered" in done.err
+    assert play.left_on_host() == []
+
+
 def test_a_stop_frees_the_gpu(play: Play) -> None:
     child = play.start("run", job(play, "spin", "300", grace="2s"), "-i", LOCAL, "--name", "night")
     wait_until(lambda: len(users()) == 1, timeout_s=60, what="the rank on its GPU")
