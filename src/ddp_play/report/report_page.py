@@ -34,8 +34,9 @@ def report_page(document: Mapping[str, Any]) -> str:
     made.filters |= _filters(length)
     run = document["run"]
     verdict = {"last_frame": "", "error": "", "kernel": (), **(run["verdict"] or {})}
-    metrics = document["metrics"]["panels"]
-    charted = {"metrics": [row for row in metrics if not row["is_once"]], "samples": document["samples"]["panels"]}
+    panels = {name: document[name]["panels"] for name in ("metrics", "samples")}
+    charted = {name: [row for row in rows if not row["is_once"]] for name, rows in panels.items()}
+    once = {name: [row for row in rows if row["is_once"]] for name, rows in panels.items()}
     offsets = {"metrics": 0, "samples": len(charted["metrics"])}
     charts = {
         name: [panel_svg(row, length=length, number=offsets[name] + at) for at, row in enumerate(rows)]
@@ -45,7 +46,7 @@ def report_page(document: Mapping[str, Any]) -> str:
     names, groups = version_groups(document["versions"])
     return rendered(
         made, "report.html.j2", script="report.js", **document, charts=charts, verdict=verdict, why=why,
-        charted=charted, once=[row for row in metrics if row["is_once"]],
+        charted=charted, once=once,
         counts=_counts(document), ticks=_ticks(length), phase_text=_phase_text(document["timeline"]),
         sections=_sections(document, has_verdict=bool(why)), num_attempts=len(run["attempts"]),
         version_names=names, version_groups=groups, opened=_opened(document),

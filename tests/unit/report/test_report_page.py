@@ -74,6 +74,19 @@ def test_a_metric_with_one_value_of_each_rank_is_in_a_table() -> None:
 
 
 @pytest.mark.usefixtures("drawn")
+def test_a_run_of_one_sample_has_a_table_and_no_charts_of_a_dot() -> None:
+    paths = full_bundle()
+    for path in (paths.samples("h1"), paths.samples("h2")):
+        path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
+    text = page(paths)
+    words = " ".join(PageReader(text).text.split())
+    assert "Sampled once Value Hosts or ranks Least Greatest" in words
+    assert "CPU of a host" in words
+    samples = text[text.index('id="samples"') : text.index('id="traffic"')]
+    assert "<figure" not in samples
+
+
+@pytest.mark.usefixtures("drawn")
 def test_a_metric_that_became_nan_after_one_value_keeps_its_panel() -> None:
     paths = full_bundle()
     with paths.metrics(0).open("a") as file:
