@@ -41,14 +41,13 @@ def build_parser() -> argparse.ArgumentParser:
         return command
 
     add_train_arguments(add("train", "train a digit classifier with DistributedDataParallel", run_train, train.__doc__))
-    limit = add(
-        "collectives",
-        "run every collective and check the values it returns",
-        collective_check.run,
-        collective_check.__doc__,
-    )
-    limit.add_argument(
-        "--case-timeout", type=float, default=10.0, metavar="S", help="time limit of one collective, default 10"
+    collective_check.add_arguments(
+        add(
+            "collectives",
+            "run every collective and check the values it returns",
+            collective_check.run,
+            collective_check.__doc__,
+        )
     )
     collective_timing.add_arguments(
         add(

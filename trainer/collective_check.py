@@ -2,6 +2,9 @@
 
 Each case has its own process group and time limit, so a case that hangs or fails does not stop the cases after
 it. The exit code is 1 if a value was wrong or a case hung. A backend that refuses a collective is no failure.
+
+Before each case the result file names it and has the outcomes so far. If a case ends the process, --after goes on
+behind it.
 """
 
 import argparse
@@ -37,6 +40,16 @@ class Outcome:
     documented: bool | None  # whether torch's table says that it works; None: the table has no such column
 
 
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command `collectives`."""
+    group = parser.add_argument_group("cases")
+    group.add_argument(
+        "--case-timeout", type=float, default=10.0, metavar="S", help="time limit of one collective, default 10"
+    )
+    names = [case.name for case in CASES]
+    group.add_argument("--after", choices=names, default="", metavar="NAME", help="start behind this collective")
+
+
 def run(args: argparse.Namespace) -> int:
     """Run all cases on this rank and merge the outcomes; exit code 1 if a value was wrong or a case hung."""
     warnings.simplefilter("ignore")  # deprecation warnings: old function names are called on purpose
@@ -46,11 +59,7 @@ def run(args: argparse.Namespace) -> int:
         MetricsLog(args.metrics, rank=world.rank) as metrics,
     ):
         control = control_group(world, args.case_timeout)
-        mine = []
-        for number, case in enumerate(CASES, start=1):
-            mine.append(run_case(case, world, control, args.case_timeout))
-            last = mine[-1]
-            metrics.write(step=number, collective=last.name, status=last.status, seconds=last.seconds)
+        mine = run_cases(cases_after(args.after), world, control, metrics, args)
         everyone = gather_outcomes(mine, world, control, args.case_timeout)
         merged = [worst_outcome(outcomes) for outcomes in zip(*everyone, strict=True)]
         if args.result:
@@ -62,6 +71,32 @@ def run(args: argparse.Namespace) -> int:
             sys.stdout.flush()
             os._exit(code)  # the thread of the hung case would keep the process alive
     return code
+
+
+def cases_after(name: str) -> tuple[Case, ...]:
+    """The cases behind the one of this name, all if the name is empty."""
+    names = [case.name for case in CASES]
+    return CASES[names.index(name) + 1 :] if name else CASES
+
+
+def run_cases(
+    cases: tuple[Case, ...],
+    world: World,
+    control: dist.ProcessGroup | None,
+    metrics: MetricsLog,
+    args: argparse.Namespace,
+) -> list[Outcome]:
+    """Run these cases on this rank. If one ends the process, the result file has the outcomes of those before it."""
+    outcomes: list[Outcome] = []
+    for number, case in enumerate(cases, start=1):
+        if args.result:
+            write_json(args.result, running_record(case.name, cases, outcomes, world))
+        outcome = run_case(case, world, control, args.case_timeout)
+        outcomes.append(outcome)
+        metrics.write(step=number, collective=outcome.name, status=outcome.status, seconds=outcome.seconds)
+    if args.result:
+        write_json(args.result, running_record("", cases, outcomes, world))
+    return outcomes
 
 
 def control_group(world: World, timeout_s: float) -> dist.ProcessGroup | None:
@@ -84,7 +119,7 @@ def case_limit_s(timeout_s: float) -> float:
 
 def run_case(case: Case, world: World, control: dist.ProcessGroup | None, timeout_s: float) -> Outcome:
     """Run one case after a barrier, within its time limit."""
-    documented = is_documented(world.backend, world.device.type, case.documented_as)
+    documented = _documented(case, world)
     reason = reason_to_skip(case, world)
     if reason:
         return Outcome(case.name, "not run", reason, 0.0, documented)
@@ -155,19 +190,40 @@ def worst_outcome(outcomes: tuple[Outcome, ...]) -> Outcome:
     return max(outcomes, key=lambda outcome: (SEVERITY.index(outcome.status), outcome.seconds))
 
 
+def running_record(name: str, cases: tuple[Case, ...], mine: list[Outcome], world: World) -> dict[str, object]:
+    """The result file while the case of this name runs; empty: all have run, and the ranks compare their outcomes."""
+    return {
+        **_fields(world, "running"),
+        "running": name,
+        "cases": [{"name": case.name, "documented": _documented(case, world)} for case in cases],
+        "this_rank": [asdict(outcome) for outcome in mine],
+    }
+
+
 def result_record(merged: list[Outcome], mine: list[Outcome], world: World, *, complete: bool) -> dict[str, object]:
     """The result file of a rank; `complete` is false if ranks did not report their outcomes."""
     return {
-        "status": "finished",
+        **_fields(world, "finished"),
+        "all_ranks_heard": complete,
+        "collectives": [asdict(outcome) for outcome in merged],
+        "this_rank": [asdict(outcome) for outcome in mine],
+    }
+
+
+def _fields(world: World, status: str) -> dict[str, object]:
+    """The fields that every result file has."""
+    return {
+        "status": status,
         "rank": world.rank,
         "world_size": world.world_size,
         "backend": world.backend,
         "device": world.device.type,
         "torch": torch.__version__,
-        "all_ranks_heard": complete,
-        "collectives": [asdict(outcome) for outcome in merged],
-        "this_rank": [asdict(outcome) for outcome in mine],
     }
+
+
+def _documented(case: Case, world: World) -> bool | None:
+    return is_documented(world.backend, world.device.type, case.documented_as)
 
 
 def table(merged: list[Outcome], world: World) -> str:

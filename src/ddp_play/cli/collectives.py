@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -13,10 +13,15 @@ from ddp_play.cli.engine_verb import on_engine
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.measuring.measurement_findings import CollectiveResult, collective_table
 from ddp_play.measuring.measurement_pages import collectives_page
-from ddp_play.measuring.measurement_runs import FinishedRun
+from ddp_play.measuring.measurement_runs import FinishedRun, run_after_crash
 from ddp_play.report.table_page import table_page
 
-STYLES = {"works": "green", "refused": "yellow", "wrong": "bold red", "hung": "bold red", "not run": "dim"}
+STYLES = {
+    "works": "green",
+    "refused": "yellow",
+    "not run": "dim",
+    **dict.fromkeys(("wrong", "hung", "crashed"), "bold red"),
+}
 
 
 @options.with_ansible
@@ -34,9 +39,11 @@ def collectives(
 
     A star marks results that differ from torch's documentation. A hang is reported after twice --case-timeout.
 
+    If a rank crashes in a collective, another run tries those after it.
+
     The job's variables (image, ranks per host, network) come from the inventory and from -e, as for a run.
 
-    Exit codes: 0 all values right, 1 a wrong value or a hang, else the code of the failed run.
+    Exit codes: 0 all values right, 1 a wrong value, a hang or a crash, else the code of the failed run.
 
     [bold]Examples[/]
 
@@ -48,7 +55,14 @@ def collectives(
         command = ("{python}", "-m", "trainer", "collectives", "--case-timeout", f"{case_timeout:g}")
         backends, optional = tuple(backend or ()), ("mpi",)
         finished = run_series.run_variants(
-            "collectives", inventory, ansible, command, backends=backends, name=name, optional_backends=optional
+            "collectives",
+            inventory,
+            ansible,
+            command,
+            backends=backends,
+            name=name,
+            optional_backends=optional,
+            next_run=run_after_crash,
         )
         _write_and_show(finished, as_json=as_json)
         raise typer.Exit(run_series.exit_code(finished))
@@ -57,7 +71,7 @@ def collectives(
 def _write_and_show(finished: list[FinishedRun], *, as_json: bool) -> None:
     """Write the table into the bundles and print it."""
     table = collective_table({str(run.variant): run.result for run in finished if run.result})
-    document = {"runs": [run.to_json() for run in finished]}
+    document = {"runs": [_run_as_json(run) for run in finished]}
     page = table_page(collectives_page(table, finished)).encode()
     files = {"collectives.txt": _as_text(table, finished).encode(), "collectives.html": page}
     run_series.write_to_bundles(finished, "collectives", document, files)
@@ -69,6 +83,12 @@ def _write_and_show(finished: list[FinishedRun], *, as_json: bool) -> None:
         console.line(line)
     run_series.print_failures(finished)
     console.note(run_series.bundle_line(finished, "collectives.html, collectives.txt and collectives.json"))
+
+
+def _run_as_json(run: FinishedRun) -> dict[str, Any]:
+    names = ("run", "bundle", "exit_code", "message")
+    further = [{key: value for key, value in row.to_json().items() if key in names} for row in run.further]
+    return {**run.to_json(), "further_runs": further}
 
 
 def _result_table(table: dict[str, dict[str, CollectiveResult]], finished: list[FinishedRun]) -> Table:

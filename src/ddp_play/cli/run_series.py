@@ -4,30 +4,38 @@ from __future__ import annotations
 
 import sys
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ddp_play.ansible.installed_collection import collection_root
 from ddp_play.ansible.runner import AnsibleRunner
-from ddp_play.bundle.paths import check_run_id, runs_dir, write_bytes, write_json
+from ddp_play.bundle.paths import RUN_ID, check_run_id, runs_dir, write_bytes, write_json
 from ddp_play.bundle.run_ids import new_run_id
 from ddp_play.cli import console, options
 from ddp_play.cli.run import stop_on_term, watch
 from ddp_play.errors import Interrupted, UsageError
-from ddp_play.measuring.measurement_runs import FinishedRun, measurement_variants, request_for
+from ddp_play.measuring.measurement_runs import FinishedRun, NextRun, as_one, measurement_variants, request_for
 from ddp_play.run.dry_run import dry_run
 from ddp_play.run.submission import create_run, start_background
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ddp_play.ansible.runner import Passwords, PlaybookRequest
     from ddp_play.bundle.paths import RunPaths
+    from ddp_play.measuring.measurement_runs import Variant
 
 Backends = Annotated[
     list[str] | None,
     typer.Option("--backend", help="gloo, nccl or mpi; repeatable. By default all that fit the hosts."),
 ]
 Name = Annotated[str, typer.Option("--name", help="Beginning of the runs' ids; by default a new one is drawn.")]
+
+
+def no_next_run(_runs: list[FinishedRun]) -> NextRun | None:
+    """No variant has a second run."""
+    return None
 
 
 def run_variants(
@@ -39,8 +47,12 @@ def run_variants(
     backends: tuple[str, ...],
     name: str,
     optional_backends: tuple[str, ...] = (),
+    next_run: Callable[[list[FinishedRun]], NextRun | None] = no_next_run,
 ) -> list[FinishedRun]:
-    """Run the command once per backend and device that the hosts allow. An interrupted run ends the series."""
+    """Run the command once per backend and device that the hosts allow. An interrupted run ends the series.
+
+    `next_run` decides from the runs of a variant whether another one goes on after them.
+    """
     if not inventory:
         raise UsageError("no inventory: -i was not given", hint=f"ddp-play {verb} -i INVENTORY")
     request = ansible.request(str(collection_root() / "playbooks" / f"{verb}.yml"), inventory)
@@ -50,18 +62,47 @@ def run_variants(
     )
     base = check_run_id(name) if name else new_run_id(runs_dir())
     stop_on_term()
+    start = partial(_run_once, verb, request, passwords, command)
     finished = []
     for variant in variants:
-        paths = create_run(
-            request_for(request, variant, command), name=f"{base}-{variant.suffix}", output=None, argv=sys.argv
-        )
-        console.note_if_any(start_background(paths, passwords))
-        opening = partial(_note_variant, words=f"{verb} on {variant}")
-        code = watch(paths, ranks="none", opening=opening)
-        finished.append(FinishedRun(variant, paths, code))
-        if code == Interrupted.exit_code:
+        finished.append(run_variant(partial(start, variant), f"{base}-{variant.suffix}", next_run))
+        if finished[-1].exit_code == Interrupted.exit_code:
             break
     return finished
+
+
+def run_variant(
+    start: Callable[[str, NextRun], FinishedRun], name: str, next_run: Callable[[list[FinishedRun]], NextRun | None]
+) -> FinishedRun:
+    """Run one variant, with further runs named NAME-2, NAME-3, ... as long as `next_run` wants one."""
+    runs = [start(name, NextRun((), ""))]
+    while (more := next_run(runs)) is not None:
+        console.note(f"{runs[0].variant}: {more.reason}")
+        runs.append(start(further_name(name, len(runs) + 1), more))
+    return as_one(runs)
+
+
+def further_name(name: str, number: int) -> str:
+    """Name of a further run; an own one is drawn (empty) if this one is too long or taken."""
+    found = f"{name}-{number}"
+    return found if RUN_ID.fullmatch(found) and not (runs_dir() / found).exists() else ""
+
+
+def _run_once(
+    verb: str,
+    request: PlaybookRequest,
+    passwords: Passwords,
+    command: tuple[str, ...],
+    variant: Variant,
+    name: str,
+    more: NextRun,
+) -> FinishedRun:
+    """Start one run and follow it to its end."""
+    words = (*command, *more.arguments)
+    paths = create_run(request_for(request, variant, words), name=name, output=None, argv=sys.argv)
+    console.note_if_any(start_background(paths, passwords))
+    opening = partial(_note_variant, words=f"{verb} on {variant}")
+    return FinishedRun(variant, paths, watch(paths, ranks="none", opening=opening))
 
 
 def _note_variant(paths: RunPaths, *, words: str) -> None:
@@ -70,10 +111,10 @@ def _note_variant(paths: RunPaths, *, words: str) -> None:
 
 def write_to_bundles(finished: list[FinishedRun], name: str, document: Any, files: dict[str, bytes]) -> None:
     """Write document and files of the whole series into the bundle of each run."""
-    for finished_run in finished:
-        write_json(finished_run.paths.root / f"{name}.json", document)
+    for paths in (paths for finished_run in finished for paths in finished_run.bundles):
+        write_json(paths.root / f"{name}.json", document)
         for file, content in files.items():
-            write_bytes(finished_run.paths.root / file, content)
+            write_bytes(paths.root / file, content)
 
 
 def exit_code(finished: list[FinishedRun]) -> int:
@@ -84,18 +125,13 @@ def exit_code(finished: list[FinishedRun]) -> int:
 
 
 def print_failures(finished: list[FinishedRun]) -> None:
-    """Print the backends and devices without a result, with the reason."""
+    """Print the backends and devices without a result, or with a part of one, with the reason."""
     for finished_run in finished:
-        if finished_run.absent:
-            console.line(f"{finished_run.variant}: not available here: {finished_run.message}")
-        elif not finished_run.result:
-            console.line(
-                f"{finished_run.variant}: no result: {finished_run.message or f'exit code {finished_run.exit_code}'}",
-                style="bold red",
-            )
+        if finished_run.failure:
+            console.line(finished_run.failure, style="" if finished_run.absent else "bold red")
 
 
 def bundle_line(finished: list[FinishedRun], files: str) -> str:
     """One line that names the files and the bundles that hold them."""
-    roots = [finished_run.paths.root for finished_run in finished]
-    return f"{files} in {', '.join(str(Path(root)) for root in roots)}"
+    roots = [paths.root for finished_run in finished for paths in finished_run.bundles]
+    return f"{files} in {', '.join(map(str, roots))}"

@@ -18,13 +18,15 @@ LEAST_JUDGED_BYTES = 16 << 20
 HEALTHY_SHARE = 0.95
 POOR_SHARE = 0.8
 MORE_THAN_TCP = 1.05
+# Statuses of a collective, the worst last; all but the last are those of the trainer.
+SEVERITY = ("works", "not run", "refused", "wrong", "hung", "crashed")
 
 
 @dataclass(frozen=True, slots=True)
 class CollectiveResult:
     """Result of one collective on one backend and device."""
 
-    status: str  # works | not run | refused | wrong | hung
+    status: str  # one of SEVERITY
     documented: bool | None
     detail: str
 
@@ -35,12 +37,12 @@ class CollectiveResult:
 
     @property
     def bad(self) -> bool:
-        """Whether values were wrong or the collective hung. A refusal is not bad."""
-        return self.status in ("wrong", "hung")
+        """Whether values were wrong, the collective hung or a rank crashed in it. A refusal is not bad."""
+        return self.status in ("wrong", "hung", "crashed")
 
 
 def collective_table(results: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, CollectiveResult]]:
-    """Results by collective and variant, in the order of execution. `results` maps variants to rank 0's results."""
+    """Results by collective and variant, in the order of execution. `results` maps variants to their results."""
     table: dict[str, dict[str, CollectiveResult]] = {}
     for variant, result in results.items():
         for row in result.get("collectives", ()):

@@ -15,6 +15,7 @@ from ddp_play.measuring.measurement_findings import (
     size_text,
     time_text,
 )
+from ddp_play.measuring.measurement_runs import failure_lines
 from ddp_play.report.table_page import Cell, ChartOfPage, TableOfPage, TablePage
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from ddp_play.planning.plan_document import Plan
 
 SWEEP = ("Size", "Calls", "p50", "p99", "algbw GB/s", "busbw GB/s", "Wrong")
-KINDS = {"works": "pass", "refused": "warn", "wrong": "fail", "hung": "fail", "not run": "dim"}
+KINDS = {"works": "pass", "refused": "warn", "wrong": "fail", "hung": "fail", "crashed": "fail", "not run": "dim"}
 
 
 def bench_page(
@@ -47,7 +48,7 @@ def bench_page(
         if wires := run.result.get("wires"):
             tables.append(_wire_table(wires, f"Plain TCP, {run.variant}"))
     wrong = sum(row["wrong"] for run in finished for sweep in run.result.get("sweeps", ()) for row in sweep["rows"])
-    lines += _without_result(finished)
+    lines += failure_lines(finished)
     state = _state(finished, is_bad=bool(wrong), is_poor=any(_is_poor(result) for result in found.values()))
     return TablePage(_bench_sentence(found, wrong), state, tuple(lines), _about(finished), tuple(tables), chart)
 
@@ -73,8 +74,10 @@ def collectives_page(table: Mapping[str, Mapping[str, CollectiveResult]], finish
     ]
     if details := _details(table):
         tables.append(TableOfPage("What torch said", ("Collective", "Variant", "Result", "Message"), details))
-    sentence = f"Wrong values or a hang: {', '.join(bad[:4])}" if bad else "All values that were computed are right"
-    lines = tuple(_without_result(finished))
+    sentence = (
+        f"Wrong values, a hang or a crash: {', '.join(bad[:4])}" if bad else "All values that were computed are right"
+    )
+    lines = tuple(failure_lines(finished))
     return TablePage(sentence, _state(finished, is_bad=bool(bad)), lines, _about(finished), tuple(tables))
 
 
@@ -104,18 +107,10 @@ def _state(finished: Sequence[FinishedRun], *, is_bad: bool, is_poor: bool = Fal
     return "warn" if is_poor else "pass"
 
 
-def _without_result(finished: Sequence[FinishedRun]) -> list[str]:
-    return [
-        f"{run.variant}: not available here: {run.message}" if run.absent
-        else f"{run.variant}: no result: {run.message or f'exit code {run.exit_code}'}"
-        for run in finished if run.absent or not run.result
-    ]  # fmt: skip
-
-
 def _about(finished: Sequence[FinishedRun]) -> tuple[str, ...]:
     argv = finished[0].document.get("argv") if finished else None
     command = [shlex.join(map(str, argv))] if argv else []
-    return (*command, *(f"{run.variant}: {run.paths.root}" for run in finished))
+    return (*command, *(f"{run.variant}: {paths.root}" for run in finished for paths in run.bundles))
 
 
 def _sweep_table(sweep: Mapping[str, Any], title: str) -> TableOfPage:

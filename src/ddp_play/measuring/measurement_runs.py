@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.paths import RunPaths, read_json
 from ddp_play.errors import HostNotReady, UsageError
+from ddp_play.measuring.crashed_cases import Crash, crash_in, merged_result, rows_before
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ddp_play.ansible.runner import PlaybookRequest
     from ddp_play.planning.plan_document import Plan
 
@@ -36,21 +39,39 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class FinishedRun:
-    """Run of one variant that has ended, with its bundle and exit code."""
+    """Run of one variant that has ended, with its bundle and exit code, and the runs that went on after crashes."""
 
     variant: Variant
     paths: RunPaths
     exit_code: int
+    further: tuple[FinishedRun, ...] = ()
+    merged: dict[str, Any] = field(default_factory=dict)  # result of all these runs, if a rank crashed
 
     @property
     def result(self) -> dict[str, Any]:
-        """Result that rank 0 wrote; empty if there is none."""
-        return read_json(self.paths.result(0))
+        """Result that rank 0 wrote at its end, or that of all runs of the variant; empty if there is none."""
+        found = self.merged or read_json(self.paths.result(0))
+        return {} if found.get("status") == "running" else found
+
+    @property
+    def rank_results(self) -> dict[int, dict[str, Any]]:
+        """What each rank wrote last, at its end or before."""
+        return {row["rank"]: read_json(self.paths.result(row["rank"])) for row in self.document.get("ranks") or ()}
 
     @property
     def document(self) -> dict[str, Any]:
         """The run's run.json."""
         return read_json(self.paths.run)
+
+    @property
+    def bundles(self) -> tuple[RunPaths, ...]:
+        """The bundles of this run and of those that went on after it."""
+        return (self.paths, *(run.paths for run in self.further))
+
+    @property
+    def crash(self) -> Crash | None:
+        """The case that crashed in this run."""
+        return crash_in(self.document, self.rank_results)
 
     @property
     def absent(self) -> bool:
@@ -62,6 +83,17 @@ class FinishedRun:
         """The first line of the run's verdict."""
         lines = str((self.document.get("verdict") or {}).get("message", "")).splitlines()
         return lines[0] if lines else ""
+
+    @property
+    def failure(self) -> str:
+        """Why the variant has no result, or not one of all cases; empty if it has."""
+        if self.absent:
+            return f"{self.variant}: not available here: {self.message}"
+        last = self.further[-1] if self.further else self
+        reason = last.message or f"exit code {last.exit_code}"
+        if not self.result:
+            return f"{self.variant}: no result: {reason}"
+        return f"{self.variant}: incomplete: {reason}" if self.result.get("status") == "incomplete" else ""
 
     def to_json(self) -> dict[str, Any]:
         """For --json and the bundle."""
@@ -76,6 +108,46 @@ class FinishedRun:
             "network": self.document.get("network") or {},
             "result": self.result,
         }
+
+
+def failure_lines(finished: Sequence[FinishedRun]) -> list[str]:
+    """A line for each variant without a result or with a part of one."""
+    return [run.failure for run in finished if run.failure]
+
+
+@dataclass(frozen=True, slots=True)
+class NextRun:
+    """Another run of a variant: what its command has at its end, and why there is one."""
+
+    arguments: tuple[str, ...]
+    reason: str
+
+
+def run_after_crash(runs: Sequence[FinishedRun]) -> NextRun | None:
+    """The run of `collectives` that goes on after the newest of these; None if there was no crash, or no progress."""
+    crashes = [run.crash for run in runs[-2:]]
+    newest = crashes[-1]
+    if newest is None or not newest.rest or (len(crashes) > 1 and crashes[0] and not newest.follows(crashes[0])):
+        return None
+    reason = f"{newest.detail} in {newest.case}; another run tries the collectives after it"
+    return NextRun(("--after", newest.case), reason)
+
+
+def as_one(runs: Sequence[FinishedRun]) -> FinishedRun:
+    """The runs of one variant as one: all but the last ended with a crash, and the next went on after it."""
+    first, last = runs[0], runs[-1]
+    crash = first.crash
+    if crash is None:
+        return first
+    parts = [[*rows_before(run.crash, run.rank_results), run.crash.to_row()] for run in runs if run.crash]
+    if not last.crash:
+        parts.append(last.result.get("collectives", []))
+    return dataclasses.replace(
+        first,
+        exit_code=1 if last.crash else last.exit_code or 1,
+        further=tuple(runs[1:]),
+        merged=merged_result(first.rank_results[crash.rank], parts),
+    )
 
 
 def measurement_variants(

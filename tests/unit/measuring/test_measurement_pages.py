@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from ddp_play.measuring.measurement_findings import BandwidthResult, CollectiveResult, collective_table
-from ddp_play.measuring.measurement_pages import bench_page, collectives_page
+from ddp_play.measuring.measurement_findings import SEVERITY, BandwidthResult, CollectiveResult, collective_table
+from ddp_play.measuring.measurement_pages import KINDS, bench_page, collectives_page
 from ddp_play.measuring.measurement_runs import FinishedRun, Variant
 from ddp_play.report.table_page import TablePage, table_page
 from tests.unit.cli.run_directories import make_run, write_result
@@ -77,6 +78,7 @@ def collective(**fields: Any) -> dict[str, Any]:
         (collective(documented=False), "works*", "pass", "pass"),
         (collective(status="refused", detail="no"), "refused*", "warn", "pass"),
         (collective(status="hung", detail="no answer"), "hung*", "fail", "fail"),
+        (collective(status="crashed", detail="rank 0 on h1 ended"), "crashed*", "fail", "fail"),
     ],
 )
 def test_collectives(row: dict[str, Any], cell: str, kind: str, state: str) -> None:
@@ -91,6 +93,14 @@ def test_a_collective_that_did_not_run_on_a_variant() -> None:
     table = {"barrier": {"mpi cpu": CollectiveResult("works", True, "")}}
     page = collectives_page(table, [finished({"collectives": []})])
     assert [cell.text for cell in page.tables[0].rows[0]] == ["barrier", "not run", "-"]
+
+
+def test_every_status_has_its_color_and_the_bundles_of_further_runs_are_named() -> None:
+    assert KINDS.keys() == set(SEVERITY)
+    first = finished({"collectives": []})
+    more = FinishedRun(GLOO, make_run("calm-otter-1-2"), 0)
+    page = collectives_page({}, [replace(first, further=(more,))])
+    assert page.about[-2:] == (f"gloo cpu: {first.paths.root}", f"gloo cpu: {more.paths.root}")
 
 
 def is_harmless(page: TablePage) -> bool:
