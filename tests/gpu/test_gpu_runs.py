@@ -156,3 +156,16 @@ def test_collectives_on_the_gpu(play: Play) -> None:
     found = {row["name"]: row["status"] for row in told["result"]["collectives"]}
     assert found["all_reduce"] == found["all_reduce bf16"] == found["reduce_scatter_single"] == "works"
     assert set(found.values()) <= {"works", "not run", "refused"}
+
+
+def test_collectives_over_gloo_have_an_outcome_for_every_case(play: Play) -> None:
+    """With torch 2.11 all_gather_coalesced of GPU tensors ends the rank by SIGSEGV; the cases after it are tried."""
+    options = ["-e", "ddp_job_ranks_per_host=1", "--backend", "gloo", "--json"]
+    done = play("collectives", "-i", LOCAL, *options, timeout_s=180)
+    found = {row["device"]: row["result"] for row in done.json["runs"]}
+    assert {result["status"] for result in found.values()} == {"finished"}
+    names = {device: [row["name"] for row in result["collectives"]] for device, result in found.items()}
+    assert names["cuda"] == names["cpu"]
+    crashed = [row for row in found["cuda"]["collectives"] if row["status"] == "crashed"]
+    assert done.code == bool(crashed)
+    assert all("signal" in row["detail"] for row in crashed)
