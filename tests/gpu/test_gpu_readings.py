@@ -2,25 +2,55 @@
 
 from __future__ import annotations
 
-import time
+import json
+import subprocess
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import pytest
-import torch
 
 from ddp_play.guard import gpu_states, gpus, nvml
+from tests.gpu.test_gpu_runs import RANK, users
+from tests.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 pytestmark = [pytest.mark.gpu]
+# A process of its own: one that has asked torch keeps the GPU until it ends.
+PROPERTIES = """
+import json, torch
+rows = [torch.cuda.get_device_properties(at) for at in range(torch.cuda.device_count())]
+print(json.dumps([{"uuid": f"GPU-{row.uuid}", "name": row.name, "memory": row.total_memory} for row in rows]))
+"""
+
+
+def properties() -> list[dict[str, Any]]:
+    """What torch tells of each GPU."""
+    done = subprocess.run([sys.executable, "-c", PROPERTIES], capture_output=True, text=True, timeout=120, check=True)
+    found: list[dict[str, Any]] = json.loads(done.stdout)
+    return found
+
+
+@contextmanager
+def busy() -> Iterator[None]:
+    """A process that multiplies on GPU 0 all the time."""
+    child = subprocess.Popen([sys.executable, str(RANK), "busy", "120"], stdout=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: str(child.pid) in users(), timeout_s=60, what="the process on the GPU")
+        yield
+    finally:
+        child.kill()
+        child.wait()
 
 
 def test_facts_name_the_gpus_that_torch_sees() -> None:
     found, problem = gpus.gpus()
     assert problem == ""
-    assert len(found) == torch.cuda.device_count()
-    for row in found:
-        about = torch.cuda.get_device_properties(row["index"])
-        assert row["uuid"] == f"GPU-{about.uuid}"
-        assert row["model"] == about.name
-        assert abs(row["memory_mib"] - (about.total_memory >> 20)) < 1024  # torch leaves out what the driver keeps
+    for row, about in zip(found, properties(), strict=True):
+        assert (row["uuid"], row["model"]) == (about["uuid"], about["name"])
+        assert abs(row["memory_mib"] - (about["memory"] >> 20)) < 1024  # torch leaves out what the driver keeps
         assert row["driver"].split(".")[0].isdigit()
 
 
@@ -34,29 +64,15 @@ def test_states_have_what_the_checks_judge() -> None:
         assert set(row) - set(gpu_states.FIELDS) - set(gpu_states.REMAPPED) <= {"index", "nvlinks"}
 
 
-def test_samples_tell_the_memory_that_nvidia_smi_tells() -> None:
+def test_a_reading_tells_the_memory_that_nvidia_smi_tells_and_that_the_gpu_is_busy() -> None:
     reading = nvml.Nvml()
-    (total,) = {row["memory_total"] for row in reading.describe().values()}
-    kept = torch.zeros(2 << 30, dtype=torch.uint8, device="cuda:0")
-    torch.cuda.synchronize()
-    (text,) = gpus.smi(["--query-gpu=memory.used", "--format=csv,noheader,nounits"])
-    shown = [int(line) for line in text.split()]
-    used = [row["memory"] / 2**20 for row in reading.read().values()]
-    assert len(used) == len(shown)
-    assert all(abs(one - other) <= 16 for one, other in zip(used, shown, strict=True)), (used, shown)
-    assert used[0] * 2**20 > kept.numel()
-    assert total > used[0] * 2**20
-
-
-def test_a_busy_gpu_is_told_as_busy() -> None:
-    reading = nvml.Nvml()
-    one = torch.randn(4096, 4096, device="cuda:0")
-    until = time.monotonic() + 3
-    while time.monotonic() < until:
-        one @ one
-        torch.cuda.synchronize()
-    found = reading.read()["0"]
-    assert found["utilization"] >= 50
-    assert found["power"] > 0
-    assert found["sm_clock"] > 0
-    assert 0 < found["temperature"] < 120
+    with busy():
+        wait_until(lambda: reading.read()["0"]["utilization"] >= 50, timeout_s=30, what="a busy GPU")
+        (text,) = gpus.smi(["--query-gpu=memory.used", "--format=csv,noheader,nounits"])
+        row = reading.read()["0"]
+    shown_mib = int(text.split()[0])
+    assert abs(row["memory"] / 2**20 - shown_mib) <= 16
+    assert 4 << 30 < row["memory"] < reading.describe()["0"]["memory_total"]
+    assert row["power"] > 0
+    assert row["sm_clock"] > 0
+    assert 0 < row["temperature"] < 120
