@@ -41,6 +41,18 @@ def test_one_that_works_is_used_as_it_is(host: Host, flags: tuple[str, ...]) -> 
     assert host.sh(LISTING) == ""
 
 
+def test_an_old_one_is_used_where_no_torch_is_to_be_judged(host: Host) -> None:
+    host.show(Hardware(loaded=OLD))
+    outcome = play(host, torch_version="", verify_cuda=False, expected_gpus=2)
+    assert f"nvidia-smi is of version {NEWEST_580}, the module is {OLD}" in outcome.text, (
+        "the files are of the other one"
+    )
+    host.sh(f"sed -i s/{NEWEST_580}/{OLD}/ {SMI}")
+    outcome = play(host, torch_version="", verify_cuda=False)
+    assert (outcome.rc, outcome.changed) == (0, 0), outcome.text
+    assert f"skipped: nvidia_driver: driver {OLD} ({SMI}) came from no package" in outcome.text
+
+
 def test_verify_judges_it(host: Host) -> None:
     outcome = play(host, tasks_from="verify", expected_gpus=2)
     assert outcome.rc == 0, outcome.text
