@@ -7,6 +7,11 @@ from typing import Any, Callable, Dict, List, Mapping, Sequence
 
 # An optional epoch and a driver's version: 580.178.04-1, 1:580.178.04-1.el9
 DRIVER_VERSION = re.compile(r"(\d+:)?\d{3}\.\d+")
+# Packages that a driver is made of, as NVIDIA and the distributions name them; nvidia-settings, for example, needs none.
+DRIVER_PACKAGE = re.compile(
+    r"libcuda1|libnvidia-(compute|decode|ml)|nvidia-(current|dkms|driver|headless|kernel|open|smi|utils)|"
+    r"cuda-drivers|kmod-nvidia|linux-modules-nvidia"
+)
 EPOCH_AND_REVISION = re.compile(r"^\d+:|-.*$")
 
 
@@ -39,13 +44,13 @@ def occupants(reasons: List[str], users: List[Dict[str, Any]]) -> List[str]:
 
 
 def foreign(facts: Mapping[str, Any], torch_version: str, floor: str, replace: bool) -> Dict[str, str]:
-    """Decision on a driver that came from no package: from NVIDIA's own installer, or the maker of the image.
+    """Decision on a driver that came from no package known here: from NVIDIA's own installer, or an image's maker.
 
     floor: oldest branch for this version of torch; empty if none is to be checked. The action is use, refuse, or none
     (there is no such driver, or it may be replaced); why is for the message.
     """
     driver = facts["driver"]
-    if not driver["program"] or facts["packages"]:
+    if not driver["program"] or any(DRIVER_PACKAGE.match(name) for name in facts["packages"]):
         return {"action": "none", "why": ""}
     version, why = driver["loaded"]["version"], ""
     if replace:

@@ -60,7 +60,10 @@ def test_verify_judges_it(host: Host) -> None:
     host.sh("mkdir -p /etc/ddp-stub; echo 3 > /etc/ddp-stub/cuinit; echo 1 > /etc/ddp-stub/gpus")
     outcome = play(host, tasks_from="verify")
     assert outcome.rc != 0
-    assert "came from no package, is not as wanted: GPU counts differ: nvidia-smi 1, sysfs 2" in outcome.text
+    assert (
+        "came from no package that this role knows, is not as wanted: GPU counts differ: nvidia-smi 1, sysfs 2"
+        in outcome.text
+    )
     assert "no CUDA context: cuInit 3" in outcome.text
 
 
@@ -73,7 +76,7 @@ def test_one_that_ranks_cannot_use_is_refused_and_stays(host: Host, loaded: str,
     host.show(Hardware(loaded=loaded))
     outcome = play(host)
     assert (outcome.rc != 0, outcome.changed) == (True, 0), outcome.text
-    assert f"came from no package, and {reason}" in outcome.text
+    assert f"came from no package that this role knows, and {reason}" in outcome.text
     assert f"Remove it with {UNINSTALLER}" in outcome.text
     assert host.sh(LISTING) == ""
 

@@ -201,7 +201,8 @@ SMI, UNINSTALL = "/usr/bin/nvidia-smi", "/usr/bin/nvidia-uninstall"
     ("program", "loaded", "packages", "torch", "replace", "uninstaller", "found"),
     [
         ("", "580.1", {}, "2.13", False, "", ("none", "")),
-        (SMI, "580.1", {"nvidia-utils": {}}, "2.13", False, "", ("none", "")),
+        (SMI, "580.1", {"nvidia-utils-580": {}}, "2.13", False, "", ("none", "")),
+        (SMI, "580.1", {"nvidia-settings": {}, "nvidia-prime": {}}, "2.13", False, "", ("use", "580.1")),
         (SMI, "580.1", {}, "2.13", False, UNINSTALL, ("use", "580.1")),
         (SMI, "570.86", {}, "2.13", False, UNINSTALL, ("refuse", "570.86 is too old for torch 2.13, which needs 580")),
         (SMI, "570.86", {}, "", False, "", ("use", "570.86")),
