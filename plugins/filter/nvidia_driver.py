@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, List, Mapping, Sequence
 
 # An optional epoch and a driver's version: 580.178.04-1, 1:580.178.04-1.el9
 DRIVER_VERSION = re.compile(r"(\d+:)?\d{3}\.\d+")
-# Packages that a driver is made of, as NVIDIA and the distributions name them; nvidia-settings, for example, needs none.
+# Packages that a driver is made of, as NVIDIA and the distributions name them. nvidia-settings, say, is no such one.
 DRIVER_PACKAGE = re.compile(
     r"libcuda1|libnvidia-(compute|decode|ml)|nvidia-(current|dkms|driver|headless|kernel|open|smi|utils)|"
     r"cuda-drivers|kmod-nvidia|linux-modules-nvidia"
