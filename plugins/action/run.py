@@ -98,6 +98,8 @@ class ActionModule(ActionBase):
         failed = set(variables["ansible_play_hosts_all"]) - set(variables["ansible_play_hosts"])
         batch = failed | set(variables["ansible_play_batch"])  # with `serial`, each batch is a job of its own
         hosts = [host for host in variables["ansible_play_hosts_all"] if host in batch]
+        if values.get("runtime") == "pyxis":
+            self._refuse_registry(variables)
         secrets = self._secrets(values, variables)
         self._webhook(variables)  # a mistake in it, or in the login, must not come after the plan
         registry = {} if self._only_plans(variables) else self._registry(variables)
@@ -186,6 +188,17 @@ class ActionModule(ActionBase):
 
     def _webhook(self, variables: dict[str, Any]) -> str:
         return str(import_module(HOOKS).checked_url(self._value(variables, "webhook")))
+
+    def _refuse_registry(self, variables: dict[str, Any]) -> None:
+        """UsageError for a login at a registry, which pyxis has no place for."""
+        given = [name for name in ("registry_username", "registry_password") if self._known(variables, name)]
+        if given:
+            names = " and ".join(PREFIX + name for name in given)
+            raise UsageError(
+                f"{names} with ddp_job_runtime pyxis: enroot on the nodes reads the logins of registries from a file",
+                hint="write `machine REGISTRY login USER password PASSWORD` into ~/.config/enroot/.credentials, in the "
+                f"home that the nodes have, with mode 0600, and unset {names}",
+            )
 
     def _registry(self, variables: dict[str, Any]) -> dict[str, str]:
         username = self._value(variables, "registry_username") or ""

@@ -88,6 +88,11 @@ def _check_engine(job: Job) -> None:
     """UsageError if the job's hosts come from another engine than those of this play."""
     if os.environ.get(DESCRIBE_ENV):
         return  # it is asked for by the engine
+    if job.runtime == "pyxis" and os.environ.get(ENGINE_ENV) != "slurm":
+        raise UsageError(
+            "ddp_job_runtime is pyxis, a plugin of Slurm, and the hosts of this play are an inventory's, reached by ssh",
+            hint="ddp-play run PLAYBOOK --on slurm; over SSH, ddp_job_runtime: docker or apptainer takes the same image",
+        )
     if job.engine != "ssh" and os.environ.get(ENGINE_ENV) != job.engine:
         raise UsageError(
             f"ddp_job_engine is {job.engine}, and the hosts of this play are an inventory's",

@@ -136,6 +136,11 @@ def _image_file(job: Job, host: HostFacts) -> Finding:
     return Finding("job image", OK, f"{job.image} ({found.image.kind}{number})", why)
 
 
+def _node_image(job: Job, _host: HostFacts) -> Finding:
+    why = "a run has pyxis make the container on each node before the ranks"
+    return Finding("job image", UNCHECKED, f"{job.image}: nodes were not asked for it ({why})")
+
+
 def _python(_job: Job, host: HostFacts) -> Finding:
     if host.rank_torch:
         return Finding("job python", OK, f"{host.rank_python}, torch {host.rank_torch}")
@@ -144,7 +149,7 @@ def _python(_job: Job, host: HostFacts) -> Finding:
     return Finding("job python", WARN, f"no torch in {host.rank_python}", "ranks that import it fail", command)
 
 
-OF_RUNTIME = {"docker": _image, "apptainer": _image_file, "process": _python}
+OF_RUNTIME = {"docker": _image, "apptainer": _image_file, "pyxis": _node_image, "process": _python}
 
 
 def _gpus(job: Job, host: HostFacts) -> Finding:

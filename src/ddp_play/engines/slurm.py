@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ddp_play.engines.route import Route
     from ddp_play.engines.slurm_commands import Answer, Ask
     from ddp_play.engines.slurm_limits import Cluster
+    from ddp_play.planning.job import Job
 
 SRUN = "srun"
 GONE = "Invalid job id"
@@ -44,7 +45,7 @@ class SlurmEngine:
         UsageError or HostNotReady if the cluster could never start it, or refuses it.
         """
         check_job(wanted.job)
-        check_cluster(wanted.job, self._cluster())
+        check_cluster(wanted.job, self._cluster(wanted.job))
         directory = wanted.run_dir / "engine"
         directory.mkdir(mode=0o700, exist_ok=True)
         path = directory / SCRIPT
@@ -143,7 +144,7 @@ class SlurmEngine:
         """srun ends with 1 for this and for other reasons; its words say why."""
         return False
 
-    def _cluster(self) -> Cluster:
+    def _cluster(self, job: Job) -> Cluster:
         version = self._ask("sbatch", "--version")
         config, partitions = (
             self._ask("scontrol", "show", *what) for what in (("config",), ("partition", "--oneliner", "--all"))
@@ -151,7 +152,8 @@ class SlurmEngine:
         for answer in (config, partitions):
             if answer.code:
                 raise HostNotReady(f"Slurm does not answer: {answer.words}", hint="sinfo; is this a login node?")
-        return cluster_from(version.out, config.out, partitions.out)
+        options = self._ask("srun", "--help").out if job.chosen_runtime == "pyxis" else ""
+        return cluster_from(version.out, config.out, partitions.out, options)
 
     def _place(self, job_id: str, fields: dict[str, str]) -> str:
         partition = fields.get("Partition", "").split(",")[0]

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 # The series in which all that the engine uses was measured; `srun --overlap` came with 20.11.
 OLDEST = (22, 5)
+# Of pyxis, which is a plugin of srun.
+PYXIS_OPTION = "--container-image"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,7 @@ class Cluster:
     version: str
     kill_wait_s: float
     partitions: dict[str, dict[str, str]]
+    has_pyxis: bool = False  # is srun's option for images there, on this machine?
 
     @property
     def default(self) -> str:
@@ -33,12 +36,12 @@ class Cluster:
         return next((name for name, row in self.partitions.items() if row.get("Default") == "YES"), "")
 
 
-def cluster_from(version: str, config: str, partitions: str) -> Cluster:
-    """From `sbatch --version`, `scontrol show config` and `scontrol show partition --oneliner`."""
+def cluster_from(version: str, config: str, partitions: str, srun_help: str = "") -> Cluster:
+    """From `sbatch --version`, `scontrol show config`, `scontrol show partition --oneliner` and `srun --help`."""
     wait = re.search(r"^KillWait\s*=\s*(\d+)", config, re.MULTILINE)
     rows = [fields_of(line) for line in partitions.splitlines() if line.strip()]
     known = {row["PartitionName"]: row for row in rows if "PartitionName" in row}
-    return Cluster(version.strip().split(" ")[-1], float(wait[1]) if wait else 30.0, known)
+    return Cluster(version.strip().split(" ")[-1], float(wait[1]) if wait else 30.0, known, PYXIS_OPTION in srun_help)
 
 
 def check_job(job: Job) -> None:
@@ -66,6 +69,13 @@ def check_job(job: Job) -> None:
 def check_cluster(job: Job, cluster: Cluster) -> None:
     """UsageError or HostNotReady if this cluster could not start the job, or would break its promises."""
     _check_version(cluster.version)
+    if job.chosen_runtime == "pyxis" and not cluster.has_pyxis:
+        raise HostNotReady(
+            f"ddp_job_runtime is pyxis, and srun on this machine has no {PYXIS_OPTION}: the cluster lacks the plugin, or "
+            "plugstack.conf here does not name it",
+            hint="have enroot and pyxis (github.com/NVIDIA/pyxis, built for this Slurm) installed on the login node and on "
+            "all nodes; or ddp_job_runtime: apptainer",
+        )
     names = [name for name in (job.slurm.partition or cluster.default).split(",") if name]
     for name in names:
         if name not in cluster.partitions:

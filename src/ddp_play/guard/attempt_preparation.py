@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 from typing import Any, Callable, Dict
@@ -17,6 +18,7 @@ from . import (
     leftovers,
     login_session,
     mpi_check,
+    pyxis_container,
     secret_files,
     slot_queue,
     source_unpacking,
@@ -57,8 +59,11 @@ def prepare(
         if spec["runtime"] == "apptainer":
             apptainer_preparation.provide(spec, registry, withdrawn)
             apptainer_preparation.try_out(spec, withdrawn)
-        _check_rendezvous(spec)
-        return guard_start.start_guard(place, ends_at_logout=ends_at_logout)
+        with contextlib.ExitStack() as stack:
+            of_pyxis = spec["runtime"] == "pyxis"
+            kept = (stack.enter_context(pyxis_container.held(place, spec, withdrawn)),) if of_pyxis else ()
+            _check_rendezvous(spec)
+            return guard_start.start_guard(place, ends_at_logout=ends_at_logout, kept_open=kept)
     except Refused:
         leftovers.clean(place)
         raise

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Sequence
 
 from . import allocation_step, guard_link, host_drain, leases, login_session, programs, slot_queue
 from .refusal import Refused
@@ -21,10 +21,11 @@ OOM_POLICY_SINCE = 243  # version of systemd
 KEPT_ENV = (OF_HOST, "DOCKER_HOST", "PATH", "XDG_STATE_HOME")
 
 
-def start_guard(place: HostRun, *, ends_at_logout: bool) -> Dict[str, Any]:
+def start_guard(place: HostRun, *, ends_at_logout: bool, kept_open: Sequence[int] = ()) -> Dict[str, Any]:
     """Start the guard and return its first state. Raises Refused with its last output if it does not start.
 
     `ends_at_logout`: what `login_session.ends_at_logout` says; the guard is then a unit of the user manager.
+    `kept_open`: descriptors that a guard which is no unit inherits.
     """
     command = [sys.executable, "-I", "-S", sys.argv[0], "guard", str(place.root)]
     unit = "ddp-play-%s-%s" % (place.run_key, place.root.name.replace("@", "_"))
@@ -41,8 +42,9 @@ def start_guard(place: HostRun, *, ends_at_logout: bool) -> Dict[str, Any]:
             _start_unit(unit, command, place, of_user=True)
         else:
             subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/"
-            ).returncode = 0
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/",
+                pass_fds=kept_open,
+            ).returncode = 0  # fmt: skip
     deadline = time.monotonic() + GUARD_START_S
     while time.monotonic() < deadline:
         state = guard_link.look(place)[0]

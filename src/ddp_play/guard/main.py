@@ -1,4 +1,4 @@
-"""Entry point of the program on the host: `runs`, `clean`, `facts`, `channel`, `guard`, `samples` or `usage`.
+"""Entry point of the program on the host: `runs`, `clean`, `facts`, `channel`, `guard`, `samples`, `usage` or `enter`.
 
 Each verb imports its own modules, because an import costs every process of the program its time.
 """
@@ -103,6 +103,12 @@ def _samples(root: str) -> None:
     sampler.main(root)
 
 
+def _enter(file: str, workdir: str, *command: str) -> None:
+    from . import container_entry
+
+    container_entry.main(file, workdir, list(command))
+
+
 VERBS: Dict[str, Callable[..., None]] = {
     "runs": _runs,
     "clean": _clean,
@@ -111,8 +117,9 @@ VERBS: Dict[str, Callable[..., None]] = {
     "channel": _channel,
     "guard": _guard,
     "samples": _samples,
+    "enter": _enter,
 }
-OF_GUARDS = ("guard", "samples")  # a channel has checked the state directory for them
+OF_GUARDS = ("guard", "samples", "enter")  # a channel has checked the state directory for them
 
 
 def run() -> None:
@@ -123,9 +130,10 @@ def run() -> None:
 
 def main() -> None:
     """Run the verb that the first argument names; SystemExit for an unknown one."""
-    # tc and others are in directories that are not in an ordinary user's PATH
-    os.environ["PATH"] = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
     verb, rest = sys.argv[1], sys.argv[2:]
+    if verb != "enter":  # which hands its environment on to a rank
+        # tc and others are in directories that are not in an ordinary user's PATH
+        os.environ["PATH"] = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
     if verb not in VERBS:
         raise SystemExit("unknown verb %s" % verb)
     if verb not in OF_GUARDS:

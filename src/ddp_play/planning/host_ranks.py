@@ -11,6 +11,7 @@ from ddp_play.planning.launch_placeholders import HEAD_PORT, HOST_DIR, RUN_ID, R
 from ddp_play.planning.numa import numa_bindings, numa_mode
 from ddp_play.planning.plan_document import HostPlan, Unit
 from ddp_play.planning.progress_path import progress_path
+from ddp_play.planning.pyxis_step import step_words
 from ddp_play.planning.rank_container import container_name, create_argv
 from ddp_play.planning.rank_context import Place, RankContext
 from ddp_play.planning.rank_environment import EnvVar, rank_env
@@ -105,6 +106,8 @@ def _agent_template(context: RankContext, place: Place) -> Unit:
 
 def _started(context: RankContext, place: Place, argv: tuple[str, ...], env: tuple[EnvVar, ...]) -> Unit:
     """What the host starts: the command itself, or a container for it, or the command in an image."""
+    if context.pyxis:
+        return Unit(argv, env, image_words=step_words(context, place))
     if context.apptainer:
         return Unit(argv, env, image_words=exec_words(context, place, env))
     if not context.docker:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from ddp_play.errors import UsageError
-from ddp_play.planning import apptainer_images, job_values
+from ddp_play.planning import apptainer_images, job_values, pyxis_images
 from ddp_play.planning.job_values import ENV_NAME, HOST_VARIABLES, PREFIX, SECRET_VARIABLES, SITE_VARIABLES
 from ddp_play.planning.slurm_settings import SlurmSettings
 
@@ -39,7 +39,7 @@ class Job(BaseModel):
 
     command: Annotated[tuple[str, ...], BeforeValidator(job_values.split_command)]
     name: str = Field("", pattern=r"^[A-Za-z0-9._ -]{0,48}$")
-    runtime: Literal["auto", "docker", "apptainer", "process"] = "auto"
+    runtime: Literal["auto", "docker", "apptainer", "pyxis", "process"] = "auto"
     image: str = ""
     image_pull: Literal["missing", "never", "always"] = "missing"
     registry_username: str = ""
@@ -111,9 +111,11 @@ class Job(BaseModel):
         return self
 
     def _check_image(self) -> None:
-        if self.runtime in ("docker", "apptainer") and not self.image:
+        if self.runtime in ("docker", "apptainer", "pyxis") and not self.image:
             raise ValueError(f"ddp_job_runtime is {self.runtime} and ddp_job_image is not set")
         if self.chosen_runtime == "apptainer" and (problem := apptainer_images.problem(self.image, self.image_pull)):
+            raise ValueError(f"ddp_job_image: {problem}")
+        if self.runtime == "pyxis" and (problem := pyxis_images.problem(self.image, self.image_pull)):
             raise ValueError(f"ddp_job_image: {problem}")
 
     def _check_nul(self) -> None:
@@ -133,7 +135,10 @@ class Job(BaseModel):
 
     @property
     def chosen_runtime(self) -> str:
-        """`auto`: by the form of the image, which Docker and Apptainer write in other ways; processes without one."""
+        """`auto`: by the form of the image, which Docker and Apptainer write in other ways; processes without one.
+
+        It never is pyxis, which is a plugin of the cluster.
+        """
         if self.runtime != "auto":
             return self.runtime
         if not self.image:

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from ddp_play.planning.rank_context import Place, RankContext
 
 VARIABLE = "ddp_job_progress"
-OF_THE_HOST = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - Apptainer mounts these of the host
+SHM = "/dev/shm"  # noqa: S108 - of the host, also with pyxis
+OF_THE_HOST = ("/tmp", "/var/tmp", SHM)  # noqa: S108 - Apptainer mounts these of the host
 
 
 def progress_path(context: RankContext, place: Place) -> str:
@@ -38,6 +39,7 @@ def _outside(context: RankContext, place: Place, path: str) -> str:
     binds += [(place.shared_dir, place.shared_dir)] if place.shared_dir else []
     binds += [(place.workdir, place.source_dir)] if place.source_dir and context.docker else []
     binds += [(path, path) for path in (HOST_DIR, *OF_THE_HOST)] if context.apptainer else []
+    binds += [(path, path) for path in (HOST_DIR, SHM)] if context.pyxis else []
     found = [(target.rstrip("/"), source) for target, source in binds if _is_below(path, target.rstrip("/"))]
     if not found:
         raise UsageError(

@@ -73,9 +73,14 @@ class RankContext:
         return self.job.chosen_runtime == "apptainer"
 
     @property
+    def pyxis(self) -> bool:
+        """Does pyxis make a container for the ranks of each node of a Slurm job?"""
+        return self.job.chosen_runtime == "pyxis"
+
+    @property
     def in_image(self) -> bool:
         """Do ranks have the programs of an image, and not those of the host?"""
-        return self.docker or self.apptainer
+        return self.docker or self.apptainer or self.pyxis
 
     @property
     def torchrun(self) -> bool:
@@ -83,7 +88,7 @@ class RankContext:
         return self.job.launcher == "torchrun"
 
     def _common_torch(self) -> str:
-        if self.apptainer:
+        if self.apptainer or self.pyxis:
             return ""
         images = [host.engine.image for host in self.hosts if host.engine and host.engine.image]
         found = [image.torch for image in images] if self.docker else [host.rank_torch for host in self.hosts]

@@ -19,6 +19,8 @@ SILENT_ENGINE = "the engine did not answer"
 PROVISION_ENGINE = "ddp-play provision -i INVENTORY --limit HOSTS --tags docker_engine installs or starts it"
 # The first with `--no-eval`: without it a shell would read the values of the ranks' variables.
 OLDEST = {"apptainer": (1, 1), "singularity-ce": (3, 10)}
+# Runtimes whose ranks are in an image that no daemon starts.
+NAMES = {"apptainer": "Apptainer", "pyxis": "pyxis"}
 INSTALL = (
     "install the package apptainer on HOSTS, or put its directory into the PATH that a login without a terminal has "
     "there (environment modules do not)"
@@ -43,20 +45,26 @@ def _check_settings(job: Job) -> None:
             hint="add the user to these groups on the hosts and unset ddp_job_groups"
             + (", or set ddp_job_image" if runtime == "process" else ""),
         )
-    if runtime == "apptainer" and job.backend == "mpi":
+    if runtime in NAMES and job.backend == "mpi":
         raise UsageError(
-            "backend mpi is not supported with Apptainer: whose MPI the ranks would load is not decided",
+            f"backend mpi is not supported with {NAMES[runtime]}: whose MPI the ranks would load is not decided",
             hint="ddp_job_backend: gloo or nccl, or runtime docker or process",
+        )
+    if runtime == "pyxis" and job.user:
+        raise UsageError(
+            f"ddp_job_user is {job.user}, and pyxis makes containers for the user of the Slurm job alone",
+            hint="submit the job as that user, and unset ddp_job_user",
         )
 
 
 def unused_limits(job: Job) -> list[str]:
     """Warning about limits that only Docker sets."""
     names = [f"ddp_job_{name}" for name in ("memory", "shm_size") if getattr(job, name)]
-    if job.chosen_runtime != "apptainer" or not names:
+    if job.chosen_runtime not in NAMES or not names:
         return []
+    where = "Apptainer" if job.chosen_runtime == "apptainer" else "a container of pyxis"
     return [
-        f"{' and '.join(names)} without effect: ranks in Apptainer have the limits of their login or of the Slurm job, "
+        f"{' and '.join(names)} without effect: ranks in {where} have the limits of their login or of the Slurm job, "
         "and the host's /dev/shm"
     ]
 
@@ -79,6 +87,8 @@ def runtime_problem(job: Job, host: HostFacts) -> Refused | None:
     """Why the host cannot start ranks of this job: its Python, or its engine or Apptainer and the image."""
     if job.chosen_runtime == "process":
         return _python_problem(host)
+    if job.chosen_runtime == "pyxis":
+        return None  # whether it makes the container is seen when it does
     return _engine_problem(job, host) if job.chosen_runtime == "docker" else _apptainer_problem(job, host)
 
 

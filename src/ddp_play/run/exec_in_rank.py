@@ -14,6 +14,7 @@ from ddp_play.guard.protocol import rank_dir_name, run_key
 from ddp_play.planning.apptainer_exec import launch_env
 from ddp_play.planning.launch_placeholders import ATTEMPT, HOST_DIR, RUN_ID, RUN_KEY, SECRETS_DIR, bind
 from ddp_play.planning.plan_document import HostPlan, Unit, plan_from_json
+from ddp_play.planning.pyxis_step import entered, entering_env, is_step
 
 if TYPE_CHECKING:
     from ddp_play.bundle.run_lookup import Run
@@ -57,6 +58,12 @@ def _host_command(run: Run, host: HostPlan, rank: int, command: list[str], *, te
     if directory:
         values[HOST_DIR] = directory
     unit = host.rank(rank)
+    if is_step(unit.image_words):
+        given = dict(variable.split("=", 1) for variable in variables)
+        env = [f"{name}={value}" for name, value in entering_env(given).items()]
+        words = tuple(bind(word, values) for word in unit.image_words)
+        entry = entered(words, command, directory)
+        return f'exec env -i TERM="$TERM" {shlex.join(env)} {shlex.join(entry)}'
     if unit.image_words:
         return _with_apptainer(unit, f"{directory}/{rank_dir_name(host.ranks.start)}", variables, values, command)
     return f"cd {shlex.quote(bind(host.workdir, values))} && exec env {shlex.join(variables)} {shlex.join(command)}"

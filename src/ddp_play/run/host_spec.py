@@ -19,6 +19,7 @@ from ddp_play.planning.launch_placeholders import (
     bind,
 )
 from ddp_play.planning.numa import VISIBLE
+from ddp_play.planning.pyxis_step import is_step, pyxis_spec
 from ddp_play.run.rank_env_file import render_env_file
 
 if TYPE_CHECKING:
@@ -216,11 +217,19 @@ class Launch:
             "env": readable,
             "secret_env": [var.name for var in env if var.is_secret],
             "workdir": bind(host.workdir, values),
-            **apptainer_spec(unit.image_words, readable, f"{place.directory}/{rank_dir_name(host.ranks.start)}"),
+            **self._image_spec(host, unit, readable, place),
             "user": user_of_ranks(host, place),
             "container": bind(unit.container, values) if unit.container else None,
             "create": [bind(word, values) for word in unit.create],
         }
+
+    def _image_spec(self, host: HostPlan, unit: Unit, env: dict[str, str], place: HostPlace) -> dict[str, Any]:
+        """What differs for a command in an image that no daemon starts. `env`: of the command; without secrets."""
+        values = self.values(place)
+        words = tuple(bind(word, values) for word in unit.image_words)
+        if is_step(words):
+            return pyxis_spec(words, [bind(word, values) for word in unit.argv], env, place.directory)
+        return apptainer_spec(unit.image_words, env, f"{place.directory}/{rank_dir_name(host.ranks.start)}")
 
     def _pmi_spec(self, host: HostPlan) -> dict[str, Any] | None:
         """Spec of the process manager of MPI ranks. It runs on the head and listens on the rendezvous port."""

@@ -160,9 +160,11 @@ class Starter:
         return prepared
 
     def _may_pull(self) -> bool:
-        """Whether hosts may have to pull the image first."""
+        """Whether hosts may have to pull the image first, or to unpack it."""
         docker = self.plan.runtime == "docker" and not self.plan.image_id
-        return docker or (self.plan.runtime == "apptainer" and is_pulled(self.plan.image))
+        return (
+            docker or self.plan.runtime == "pyxis" or (self.plan.runtime == "apptainer" and is_pulled(self.plan.image))
+        )
 
     def _launch(self, port: int) -> Launch:
         return Launch(

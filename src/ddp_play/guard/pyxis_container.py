@@ -1,0 +1,161 @@
+"""Container of a node that pyxis makes: a step of the Slurm job, which lasts as long as the guard of its ranks.
+
+Its first process reads a pipe that the guard holds open, so it also ends with a guard that is killed. pyxis then
+removes the container.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NoReturn
+
+from .container_entry import namespaces
+from .protocol import ENTER, NVIDIA, WITHDRAWN
+from .refusal import Refused
+from .run_directory import write_json
+
+if TYPE_CHECKING:
+    from .run_directory import HostRun
+
+LOOK_S = 0.05
+END_S = 10.0  # for a step that was told to end
+# Slurm's variables are about the step of this channel, and would be options of another.
+OF_SLURM = ("SLURM", "SRUN_", "SBATCH_", "PMI", "PYXIS_", "ENROOT_")
+KEPT = ("SLURM_CONF",)
+# Of the step and of a login, and not of the image.
+OF_THE_STEP = (*OF_SLURM, "DDP_PLAY_")
+OF_A_LOGIN = ("HOME", "LOGNAME", "OLDPWD", "PWD", "SHELL", "SHLVL", "TERM", "TMPDIR", "USER", "_")
+# Slurm signals all steps at the end of a job, while the ranks still write checkpoints.
+HOLD = 'trap "" TERM INT HUP USR1 USR2 QUIT; echo $$; read -r _ < %s'
+# Words of pyxis, or of what it has started -> what helps.
+HINTS = (
+    (r"unrecognized option|invalid option", "install pyxis and enroot on all nodes (HOSTS), and restart slurmd there"),
+    (r"source path does not exist", "make it on HOSTS, or correct ddp_job_mounts"),
+    (r"chdir", "ddp_job_workdir is a directory of the image, or one in ddp_job_mounts"),
+    (r"401|403|[Uu]nauthorized|denied|permission grant", "correct ddp_job_image, or put the registry's login into "
+     "~/.config/enroot/.credentials; enroot import makes a .sqsh file, which can be named by its path"),
+    (r"failed to import", "correct ddp_job_image, or make a .sqsh file with enroot import and name its path"),
+    (r"failed to create container filesystem", "correct ddp_job_image: a .sqsh file that HOSTS can read, on a "
+     "directory that all share or on each node"),
+    (r"failed to execute", "the image needs sh, with its libraries"),
+    (r"[Nn]o space left", "enroot's directories on HOSTS (ENROOT_DATA_PATH, ENROOT_TEMP_PATH in enroot.conf) need room"),
+)  # fmt: skip
+HEAD = re.compile(r"(?:slurmstepd[^:]*: |srun: )?(?:error: )?pyxis: (?P<words>.*)")
+NOISE = re.compile(r"child \d+ failed|printing enroot log file|container was not started successfully by another")
+LEVEL = re.compile(r"^\[(?:ERROR|WARN|INFO)\]\s*")
+LOGGED = "    "  # before a line of enroot's log
+
+
+@contextlib.contextmanager
+def held(place: HostRun, spec: Dict[str, Any], withdrawn: Callable[[], bool] = lambda: False) -> "Iterator[int]":
+    """Make the container, and the program that enters it. Yields what the guard has to inherit: while it is open in
+    any process, the container stays. Raises Refused with what pyxis says.
+    """
+    fifo = place.root / "container.alive"
+    os.mkfifo(str(fifo), 0o600)
+    alive = os.open(str(fifo), os.O_RDWR | os.O_CLOEXEC)  # does not wait for a reader, unlike O_WRONLY
+    try:
+        pid = _started(place, _step(spec, fifo), float(spec["pull_timeout_s"]), withdrawn)
+        _describe(place, pid)
+        yield alive
+    finally:
+        os.close(alive)
+
+
+def _step(spec: Dict[str, Any], fifo: Path) -> List[str]:
+    """The command that makes the container on this node."""
+    job, node = os.environ.get("SLURM_JOB_ID"), os.environ.get("SLURMD_NODENAME")
+    if not (job and node):
+        raise Refused("pyxis makes containers in a Slurm job, and this is none", kind="usage")
+    options = (spec.get("agent") or spec["ranks"][0])["step_options"]
+    common = ["--overlap", "--jobid=" + job, "--nodes=1", "--ntasks=1", "--nodelist=" + node, "--mem=0", "--mpi=none"]
+    hold = HOLD % shlex.quote(str(fifo))
+    return ["srun", *common, "--chdir=/", "--quiet", "--unbuffered", *options, "sh", "-c", hold]
+
+
+def _started(place: HostRun, words: List[str], limit_s: float, withdrawn: Callable[[], bool]) -> int:
+    """Start the step and return the pid of its process in the container. Raises Refused."""
+    kept = {name: value for name, value in os.environ.items() if name in KEPT or not name.startswith(OF_SLURM)}
+    output, errors = place.root / "container.out", place.root / "container.err"
+    with open(str(output), "wb") as out, open(str(errors), "wb") as err:
+        child = subprocess.Popen(
+            words, env={**kept, **NVIDIA}, cwd="/", stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+            start_new_session=True,
+        )  # fmt: skip
+    until = time.monotonic() + limit_s
+    while True:
+        code, said = child.poll(), output.read_bytes()
+        if said.endswith(b"\n"):
+            _leave(child)
+            return int(said.split()[0])
+        if code is not None:
+            _refuse(errors.read_text(errors="replace"), code)
+        if withdrawn() or time.monotonic() > until:
+            _give_up(child)
+            if time.monotonic() > until:
+                raise Refused("pyxis did not make the container within %g s" % limit_s)
+            raise Refused("the preparation was withdrawn", kind=WITHDRAWN)
+        time.sleep(LOOK_S)
+
+
+def _leave(child: "subprocess.Popen[bytes]") -> None:
+    """End srun and its second process, and not the step: another signal, such as Slurm's at the end of a job, would."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+
+
+def _give_up(child: "subprocess.Popen[bytes]") -> None:
+    """Have srun end its step."""
+    child.terminate()
+    try:
+        child.wait(END_S)
+    except subprocess.TimeoutExpired:
+        _leave(child)
+
+
+def _refuse(text: str, code: int) -> NoReturn:
+    why = reason(text) or "exit code %d" % code
+    hint = next((words for pattern, words in HINTS if re.search(pattern, why + text)), "")
+    raise Refused("pyxis cannot make the container: %s" % why, hint=hint)
+
+
+def reason(text: str) -> str:
+    """Why pyxis failed, from what srun printed: its first error, and the last of enroot's log that is one."""
+    heads: List[str] = []
+    logged: List[str] = []
+    for line in text.splitlines():
+        found = HEAD.match(line)
+        if found and "error: " in line and not NOISE.search(found["words"]):
+            (logged if found["words"].startswith(LOGGED) else heads).append(found["words"].strip())
+    if not heads:
+        others = [line.split("error: ", 1)[-1] for line in text.splitlines() if line.strip()]
+        return others[0][:400] if others else ""
+    errors = [line for line in logged if line.startswith("[ERROR]")] or [
+        line for line in logged if line and not line.startswith("[") and "failed" in heads[0]
+    ]
+    return ": ".join([heads[0], *(LEVEL.sub("", line) for line in errors[-1:])])[:400]
+
+
+def _describe(place: HostRun, pid: int) -> None:
+    """Write what `container_entry` needs, and the program that starts it, for ranks and for `ddp-play exec`."""
+    file = place.root / "container.json"
+    write_json(file, {"pid": pid, "namespaces": namespaces(pid), "env": image_env(Path("/proc/%d/environ" % pid))})
+    words = [sys.executable, "-I", "-S", sys.argv[0], "enter", str(file)]
+    program = place.root / ENTER
+    program.write_text('#!/bin/sh\nexec %s "$@"\n' % " ".join(map(shlex.quote, words)))
+    program.chmod(0o700)
+
+
+def image_env(environ: Path) -> Dict[str, str]:
+    """Variables of the image, from those of the first process in the container."""
+    rows = (os.fsdecode(row).partition("=") for row in environ.read_bytes().split(b"\0") if b"=" in row)
+    return {name: value for name, _, value in rows if name not in OF_A_LOGIN and not name.startswith(OF_THE_STEP)}

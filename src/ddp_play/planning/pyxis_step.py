@@ -1,0 +1,102 @@
+"""Options of `srun` with which pyxis makes the container of a node, and how its ranks get into it. Pure.
+
+One step of the job per node holds the container. Ranks are started by the node's guard, outside, and enter the
+container's namespaces as they start: their pids, signals and exit codes are those of any process of the node.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ddp_play.errors import UsageError
+from ddp_play.guard.protocol import ENTER, INSIDE, NVIDIA
+from ddp_play.planning.launch_placeholders import HOST_DIR, SECRETS_DIR
+from ddp_play.planning.pyxis_images import for_pyxis
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ddp_play.planning.job import Mount
+    from ddp_play.planning.rank_context import Place, RankContext
+
+SRUN = "srun"
+WORKDIR = "--container-workdir="
+# Characters that end a field of --container-mounts.
+SEPARATORS = (":", ",")
+# What enroot needs of a login; with GPUs, what its NVIDIA hook acts on. The guard sets the values.
+LOGIN = ("HOME", "LOGNAME", "USER")
+
+
+def step_words(context: RankContext, place: Place) -> tuple[str, ...]:
+    """`srun` and its options for the container of a node."""
+    uses_gpus = bool(place.host.gpus) and context.job.gpus == "auto"
+    names = (*LOGIN, *(NVIDIA if uses_gpus else ()))
+    return (
+        SRUN,
+        f"--export={','.join(names)}",
+        *container_options(context.job.image, _mounts(context, place)),
+        f"{WORKDIR}{place.workdir}",
+    )
+
+
+def container_options(image: str, mounts: Iterable[tuple[str, str, bool]]) -> tuple[str, ...]:
+    """The options of pyxis, without the working directory. `mounts`: source, target, read-only."""
+    rows = [f"{source}:{target}{':ro' if read_only else ''}" for source, target, read_only in mounts]
+    return (
+        f"--container-image={for_pyxis(image)}",
+        "--no-container-mount-home",
+        *([f"--container-mounts={','.join(rows)}"] if rows else []),
+    )
+
+
+def _mounts(context: RankContext, place: Place) -> list[tuple[str, str, bool]]:
+    """Files of the run have the same path inside and outside. What is deeper in another mount comes after it."""
+    rows = [(HOST_DIR, HOST_DIR, False)]
+    if place.shared_dir:
+        rows.append((place.shared_dir, place.shared_dir, False))
+    if context.caller.secret_names:
+        rows.append((SECRETS_DIR, SECRETS_DIR, True))
+    if place.host.nccl_conf:
+        rows.append(("/etc/nccl.conf", "/etc/nccl.conf", True))
+    return [*rows, *job_mounts(context.job.mounts)]
+
+
+def job_mounts(mounts: Iterable[Mount]) -> list[tuple[str, str, bool]]:
+    """The mounts that the job names. UsageError for a path that the option of pyxis cannot hold."""
+    found = [(mount.source, mount.target, mount.read_only) for mount in mounts]
+    for source, target, _ in found:
+        for path in (source, target):
+            if any(mark in path for mark in SEPARATORS):
+                raise UsageError(
+                    f"ddp_job_mounts: {path} has a colon or a comma, which end a path in srun's --container-mounts",
+                    hint="mount a directory above it, or a link to it",
+                )
+    return found
+
+
+def pyxis_spec(
+    image_words: tuple[str, ...], argv: Sequence[str], env: Mapping[str, str], directory: str
+) -> dict[str, Any]:
+    """What differs in a host's spec for a command that runs in the node's container. `directory`: of the attempt."""
+    return {
+        "argv": entered(image_words, argv, directory),
+        "env": entering_env(env),
+        "workdir": "/",  # of the program that enters the container
+        "step_options": list(image_words[1:]),
+    }
+
+
+def entered(image_words: tuple[str, ...], argv: Sequence[str], directory: str) -> list[str]:
+    """The command inside the container: the guard has made the program that enters it."""
+    workdir = next(word.removeprefix(WORKDIR) for word in image_words if word.startswith(WORKDIR))
+    return [f"{directory}/{ENTER}", workdir, *argv]
+
+
+def entering_env(env: Mapping[str, str]) -> dict[str, str]:
+    """The environment of the program that enters the container, for the command to have `env`."""
+    return {f"{INSIDE}{name}" if name.startswith("LD_") else name: value for name, value in env.items()}
+
+
+def is_step(image_words: tuple[str, ...]) -> bool:
+    """Do these words make the container of a node, in place of starting the command?"""
+    return image_words[:1] == (SRUN,)
