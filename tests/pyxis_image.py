@@ -1,4 +1,4 @@
-"""An image for pyxis made of this machine: an empty root as .sqsh file, and a cluster's line that loads the plugin.
+"""An image for pyxis made of this machine: an empty root as .sqsh file, and what has a test's cluster load the plugin.
 
 The plugin is DDP_PLAY_PYXIS=/path/spank_pyxis.so; enroot and mksquashfs are in PATH. Tests that need them are skipped
 where they are missing, with the reason; DDP_PLAY_REQUIRE_PYXIS=1 makes that a failure.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -46,16 +47,34 @@ def made_image(where: Path) -> str:
     return str(file)
 
 
-def plugin_lines(where: Path) -> tuple[str, ...]:
-    """Lines of a slurm.conf that load the plugin; its own files are in this directory."""
-    where.mkdir(parents=True)
-    stack = where / "plugstack.conf"
-    stack.write_text(f"required {os.environ[PLUGIN]} runtime_path={where}/runtime\n")
-    return (f"PlugStackConfig={stack}",)
+@dataclass(frozen=True)
+class Plugin:
+    """pyxis for a cluster of this machine; its files, and those of enroot, are in this directory."""
 
+    directory: Path
 
-def containers(home: Path) -> list[str]:
-    """Names of the containers that enroot has for a user with this home."""
-    env = {**os.environ, "HOME": str(home)}
-    done = subprocess.run(["enroot", "list"], env=env, capture_output=True, text=True, timeout=60, check=True)
-    return done.stdout.split()
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Lines of slurm.conf."""
+        return (f"PlugStackConfig={self.directory}/plugstack.conf",)
+
+    @property
+    def programs(self) -> Path:
+        """For the PATH of the daemons, before all else."""
+        return self.directory / "bin"
+
+    def make(self) -> Plugin:
+        """Write the files. Each node has its containers in a directory of its own, as machines have."""
+        self.programs.mkdir(parents=True)
+        stack = self.directory / "plugstack.conf"
+        stack.write_text(f"required {os.environ[PLUGIN]} runtime_path={self.directory}/runtime\n")
+        program = self.programs / "enroot"
+        data = f"export ENROOT_DATA_PATH={self.directory}/data/$SLURMD_NODENAME"
+        program.write_text(f'#!/bin/sh\n{data}\nexec {shutil.which("enroot")} "$@"\n')
+        program.chmod(0o755)
+        return self
+
+    def containers(self) -> list[str]:
+        """The containers of all nodes: NODE/NAME."""
+        data = self.directory / "data"
+        return sorted(str(path.relative_to(data)) for path in data.glob("*/*"))

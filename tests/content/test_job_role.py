@@ -42,7 +42,9 @@ def test_choices_of_the_spec_are_the_codes() -> None:
     assert any(option.get("choices") for option in SPEC.values())
     for name, option in SPEC.items():
         for choice in option.get("choices", ()):
-            more = {"docker": {"image": "i"}, "apptainer": {"image": "/i.sif"}}.get(choice, {})
+            more = {"docker": {"image": "i"}, "apptainer": {"image": "/i.sif"}, "pyxis": {"image": "/i.sqsh"}}.get(
+                choice, {}
+            )
             field = name.removeprefix(PREFIX)
             assert getattr(parse_job({"command": ["x"], field: choice, **more}), field) == choice
 

@@ -88,12 +88,17 @@ class Cluster:
     tracking: str = "linuxproc"  # or cgroup
     memory_mib: int = 0  # of each node; 0: not managed by Slurm
     lines: tuple[str, ...] = ()  # further ones of slurm.conf, in place of all lines of their name
+    programs: Path | None = None  # a directory of programs that the daemons find before others
     daemons: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     @property
     def environment(self) -> dict[str, str]:
         """What a command needs to use this cluster."""
-        return {"SLURM_CONF": str(self.directory / "slurm.conf"), "PATH": SEARCH_PATH}
+        return {"SLURM_CONF": str(self.directory / "slurm.conf"), "PATH": self._path}
+
+    @property
+    def _path(self) -> str:
+        return f"{self.programs}{os.pathsep}{SEARCH_PATH}" if self.programs else SEARCH_PATH
 
     def start(self, before_controller: Callable[[Cluster], None] | None = None) -> None:
         """Start all daemons and wait until every node is idle. `before_controller` starts what Slurm itself needs."""

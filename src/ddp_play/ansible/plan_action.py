@@ -90,8 +90,8 @@ def _check_engine(job: Job) -> None:
         return  # it is asked for by the engine
     if job.runtime == "pyxis" and os.environ.get(ENGINE_ENV) != "slurm":
         raise UsageError(
-            "ddp_job_runtime is pyxis, a plugin of Slurm, and the hosts of this play are an inventory's, reached by ssh",
-            hint="ddp-play run PLAYBOOK --on slurm; over SSH, ddp_job_runtime: docker or apptainer takes the same image",
+            "ddp_job_runtime is pyxis, a plugin of Slurm, and the hosts of this play are an inventory's",
+            hint="ddp-play run PLAYBOOK --on slurm; over SSH, ddp_job_runtime: docker or apptainer",
         )
     if job.engine != "ssh" and os.environ.get(ENGINE_ENV) != job.engine:
         raise UsageError(

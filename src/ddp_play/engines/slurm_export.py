@@ -7,6 +7,7 @@ import re
 import shlex
 from typing import TYPE_CHECKING
 
+from ddp_play.engines.slurm_container import NOT_MADE, gpu_lines, home_lines, step_options
 from ddp_play.engines.slurm_losses import loss_table, losses
 from ddp_play.engines.slurm_script import time_limit
 from ddp_play.errors import UsageError
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 # An image that is pulled once, into the directory that all nodes share.
 PULLED = '"$RESULTS/image.sif"'
+# Runtimes whose ranks are in an image; ddp_job_workdir is a directory in it.
+IN_IMAGE = ("apptainer", "pyxis")
 _PLACEHOLDER = re.compile(r"{([a-z_]+)}")
 # Placeholders of a command, as the script's variables.
 SHELL_NAMES = {
@@ -104,9 +107,9 @@ case $? in
     exit 69
     ;;
 esac
-"${each[@]}" --kill-on-bad-exit=1 bash "$RESULTS/node.sh"
+"${each[@]}" --kill-on-bad-exit=1 @CONTAINER@bash "$RESULTS/node.sh"
 code=$?
-
+@NOT_MADE@
 # --- the first failing rank's own code: srun has the highest of all nodes ---
 first=$(sort -n "$RESULTS"/failed-* 2> /dev/null | head -n 1)
 if [ -n "$first" ]; then
@@ -128,10 +131,11 @@ def export_script(job: Job, playbook: str) -> str:
         SETUP.format(**_setup(job)).rstrip(),
         *(f"export {name}={shlex.quote(value)}" for name, value in sorted(job.env.items()) if value is not None),
         *_pull(job),
+        *gpu_lines(job),
         "",
         NODE_BEGIN + "".join(f"    {line}\n" for line in _started(job)).rstrip("\n"),
         NODE_END.replace("@GRACE@", f"{max(1, math.ceil(job.failure_grace))}").rstrip(),
-        END.rstrip(),
+        _end(job).rstrip(),
         "",
         *loss_table(losses(job)),
         "exit $code",
@@ -139,8 +143,17 @@ def export_script(job: Job, playbook: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _end(job: Job) -> str:
+    """The steps on the nodes, and what came of them."""
+    not_made = NOT_MADE if job.chosen_runtime == "pyxis" else ""
+    return END.replace("@CONTAINER@", step_options(job)).replace("@NOT_MADE@", not_made)
+
+
 def _started(job: Job) -> list[str]:
-    """Lines that start a rank: its command, or Apptainer with it. The image has its own Python and the host's paths."""
+    """Lines that start a rank: its command, or Apptainer with it. An image has its own Python and the host's paths."""
+    if job.chosen_runtime == "pyxis":
+        command = shell_command(job.command, python="python")
+        return [*home_lines(job), command]
     if job.chosen_runtime != "apptainer":
         return [shell_command(job.command)]
     words = ["apptainer", "--quiet", "exec", "--no-eval", '--home "$RESULTS/home-$RANK"']
@@ -206,7 +219,7 @@ def _setup(job: Job) -> dict[str, str]:
         backend = '$([ -n "${SLURM_GPUS_ON_NODE:-}" ] && echo nccl || echo gloo)' if job.gpus == "auto" else "gloo"
     methods = {"env": "env://", "tcp": "tcp://$MASTER_ADDR:$MASTER_PORT", "file": "file://$RESULTS/rendezvous"}
     # of a job with an image, ddp_job_workdir is a directory in it
-    workdir = job.source if job.chosen_runtime == "apptainer" else job.workdir or job.source
+    workdir = job.source if job.chosen_runtime in IN_IMAGE else job.workdir or job.source
     return {
         "chdir": f"cd {shlex.quote(workdir)} || exit 69" if workdir else 'cd "$SLURM_SUBMIT_DIR" || exit 69',
         "ranks": ranks,

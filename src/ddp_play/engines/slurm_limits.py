@@ -71,10 +71,10 @@ def check_cluster(job: Job, cluster: Cluster) -> None:
     _check_version(cluster.version)
     if job.chosen_runtime == "pyxis" and not cluster.has_pyxis:
         raise HostNotReady(
-            f"ddp_job_runtime is pyxis, and srun on this machine has no {PYXIS_OPTION}: the cluster lacks the plugin, or "
-            "plugstack.conf here does not name it",
-            hint="have enroot and pyxis (github.com/NVIDIA/pyxis, built for this Slurm) installed on the login node and on "
-            "all nodes; or ddp_job_runtime: apptainer",
+            f"ddp_job_runtime is pyxis, and srun on this machine has no {PYXIS_OPTION}: the cluster lacks the plugin, "
+            "or plugstack.conf here does not name it",
+            hint="have enroot and pyxis (github.com/NVIDIA/pyxis, built for this Slurm) installed on the login node "
+            "and on all nodes; or ddp_job_runtime: apptainer",
         )
     names = [name for name in (job.slurm.partition or cluster.default).split(",") if name]
     for name in names:

@@ -36,8 +36,9 @@ ALWAYS = (
 def losses(job: Job) -> list[Loss]:
     """The rows that hold for this job."""
     bare = ", ".join(sorted(name for name, value in job.env.items() if value is None))
-    apptainer = job.chosen_runtime == "apptainer"
+    apptainer, pyxis = (job.chosen_runtime == name for name in ("apptainer", "pyxis"))
     rows = (
+        (pyxis, Loss("container", "made before any rank starts", "made as they start; srun's output says why not")),
         (apptainer, Loss("image", "tried on each node before the start", "not tried")),
         (apptainer, Loss("variables", "those of the job", "those of the job, but for those that the image sets")),
         (apptainer, Loss("signals", "once to each rank", "twice: from the script and from Apptainer")),
@@ -46,7 +47,7 @@ def losses(job: Job) -> list[Loss]:
         (job.warn_before, Loss("warning", "ddp_job_warn_before, exact", "Slurm's, up to 60 s early")),
         (job.idle_timeout, Loss("a hang", "ends after ddp_job_idle_timeout, with stacks", "until the time limit")),
         (
-            job.command[:1] == ("python",) and not apptainer,
+            job.command[:1] == ("python",) and not (apptainer or pyxis),
             Loss("python", "ddp_python of the host", "$PYTHON, if it is set at sbatch; else python in its PATH"),
         ),
         (bare, Loss("your environment", bare, "exported by sbatch, if it is set there")),

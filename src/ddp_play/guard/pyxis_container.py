@@ -46,7 +46,7 @@ HINTS = (
     (r"failed to create container filesystem", "correct ddp_job_image: a .sqsh file that HOSTS can read, on a "
      "directory that all share or on each node"),
     (r"failed to execute", "the image needs sh, with its libraries"),
-    (r"[Nn]o space left", "enroot's directories on HOSTS (ENROOT_DATA_PATH, ENROOT_TEMP_PATH in enroot.conf) need room"),
+    (r"[Nn]o space left", "make room for enroot on HOSTS (ENROOT_DATA_PATH, ENROOT_TEMP_PATH in enroot.conf)"),
 )  # fmt: skip
 HEAD = re.compile(r"(?:slurmstepd[^:]*: |srun: )?(?:error: )?pyxis: (?P<words>.*)")
 NOISE = re.compile(r"child \d+ failed|printing enroot log file|container was not started successfully by another")

@@ -36,14 +36,16 @@ def problem(image: str, pull: str) -> str:
     """Why pyxis cannot take this image, with what to write; empty if it can."""
     if re.search(r"[\x00-\x1f]", image):
         return f"{image!r} holds a control character"
-    if image.startswith("/"):
-        return ""
-    if image.startswith((".", "~")) or image.endswith(FILES):
-        return f"{image} is no absolute path, and nodes have no common directory that it could be below"
-    if (scheme := SCHEME.match(image)) and not image.startswith(DOCKER):
-        return f"{image} has the scheme {scheme[1]}, which is not supported; write {FORMS}"
+    return "" if image.startswith("/") else _name_problem(image, pull)
+
+
+def _name_problem(image: str, pull: str) -> str:
     if not image.removeprefix(DOCKER).strip("/#") or image.startswith(f"{DOCKER}/"):
         return f"{image} names nothing after {DOCKER}; paths are written without a scheme"
+    if (scheme := SCHEME.match(image)) and not image.startswith(DOCKER):
+        return f"{image} has the scheme {scheme[1]}, which is not supported; write {FORMS}"
+    if image.startswith((".", "~")) or image.endswith(FILES):
+        return f"{image} is no absolute path, and nodes have no common directory that it could be below"
     if pull == "never":
         return (
             f"{image} is imported by each node at each start, and ddp_job_image_pull is never; "

@@ -34,19 +34,20 @@ def step_words(context: RankContext, place: Place) -> tuple[str, ...]:
     return (
         SRUN,
         f"--export={','.join(names)}",
-        *container_options(context.job.image, _mounts(context, place)),
+        *image_options(context.job.image),
+        f"--container-mounts={','.join(mount_rows(_mounts(context, place)))}",
         f"{WORKDIR}{place.workdir}",
     )
 
 
-def container_options(image: str, mounts: Iterable[tuple[str, str, bool]]) -> tuple[str, ...]:
-    """The options of pyxis, without the working directory. `mounts`: source, target, read-only."""
-    rows = [f"{source}:{target}{':ro' if read_only else ''}" for source, target, read_only in mounts]
-    return (
-        f"--container-image={for_pyxis(image)}",
-        "--no-container-mount-home",
-        *([f"--container-mounts={','.join(rows)}"] if rows else []),
-    )
+def image_options(image: str) -> tuple[str, ...]:
+    """The options of pyxis that say which image."""
+    return (f"--container-image={for_pyxis(image)}", "--no-container-mount-home")
+
+
+def mount_rows(mounts: Iterable[tuple[str, str, bool]]) -> list[str]:
+    """Rows of --container-mounts; each mount is source, target, read-only."""
+    return [f"{source}:{target}{':ro' if read_only else ''}" for source, target, read_only in mounts]
 
 
 def _mounts(context: RankContext, place: Place) -> list[tuple[str, str, bool]]:

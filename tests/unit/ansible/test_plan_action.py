@@ -160,6 +160,16 @@ def test_a_job_of_another_engine_is_not_run_on_an_inventorys_hosts(monkeypatch: 
     assert plan_job({**VALUES, "engine": "slurm"})["summary"].startswith("2 ranks on 1 host")
 
 
+def test_pyxis_is_refused_where_slurm_did_not_give_the_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = {**VALUES, "image": "/x.sqsh", "runtime": "pyxis"}
+    monkeypatch.delenv(plugin_variables.ENGINE_ENV, raising=False)
+    with pytest.raises(UsageError, match="pyxis, a plugin of Slurm") as refused:
+        plan_job(values)
+    assert "--on slurm" in refused.value.hint
+    monkeypatch.setenv(plugin_variables.ENGINE_ENV, "slurm")
+    assert plan_job(values)["summary"].startswith("2 ranks on 1 host")
+
+
 def test_only_the_job_is_described_where_there_are_no_hosts_yet(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,6 +56,7 @@ def judge(*facts: HostFacts, **values: Any) -> dict[str, list[Finding]]:
             UNCHECKED,
             "docker://a: each run pulls it",
         ),
+        ({}, {"image": "a", "runtime": "pyxis"}, "job image", UNCHECKED, "a: nodes were not asked for it"),
         ({"rank_torch": "2.13.0"}, {}, "job python", OK, ""),
         ({"rank_torch": ""}, {}, "job python", WARN, "no torch in "),
         ({"rank_python_problem": "no python"}, {}, "job runtime", FAIL, "no python"),

@@ -55,6 +55,15 @@ def test_a_job_is_submitted_with_its_script(tmp_path: Path) -> None:
     assert "ddp_play.run.allocated_controller" in (tmp_path / "engine" / "script.sh").read_text()
 
 
+def test_srun_is_asked_for_its_options_only_where_the_job_needs_one(tmp_path: Path) -> None:
+    slurm = Slurm()
+    SlurmEngine(slurm).allocate(wanted(tmp_path))
+    assert ("srun", "--help") not in slurm.asked
+    slurm.answers["srun --help"] = Answer(0, "      --container-image=IMAGE\n", "")
+    assert SlurmEngine(slurm).allocate(wanted(tmp_path, runtime="pyxis", image="/x.sqsh")) == OURS
+    assert ("srun", "--help") in slurm.asked
+
+
 def test_a_hidden_partition_is_one_too(tmp_path: Path) -> None:
     """A user may submit to it; scontrol shows it with --all only."""
     slurm = Slurm()

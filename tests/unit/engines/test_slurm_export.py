@@ -67,6 +67,40 @@ def test_settings_of_the_job(values: dict[str, Any], line: str) -> None:
     assert line in exported(**values).splitlines()
 
 
+OF_PYXIS = {"runtime": "pyxis", "image": "site:5000/train:2", "mounts": ["/data:/d x:ro"]}
+
+
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [
+        ({}, "  '--container-image=site:5000#train:2' \\"),
+        ({}, "  --container-mounts=\"$PWD:$PWD\",'/data:/d x:ro' \\"),
+        ({}, '  --container-workdir="$PWD" \\'),
+        ({"workdir": "/app"}, "  --container-workdir=/app \\"),
+        ({}, "    python train.py"),
+        ({}, '    export HOME="$RESULTS/home-$RANK"'),
+        ({"env": {"HOME": "/h"}}, "export HOME=/h"),
+        ({"source": "/code"}, "cd /code || exit 69"),
+    ],
+)
+def test_pyxis_makes_the_container_of_the_ranks_step(values: dict[str, Any], line: str) -> None:
+    assert line in exported(**OF_PYXIS, **values).splitlines()
+
+
+def test_variables_of_the_job_win_over_those_of_the_image() -> None:
+    script = exported(**OF_PYXIS, env={"A": "1", "HOME": "/h", "LINES_OF": "a\nb", "BARE": None})
+    (words,) = (line for line in script.splitlines() if "--container-env=" in line)
+    names = words.partition("=")[2].removesuffix(" \\").split(",")
+    assert {"A", "HOME", "BARE", "WORLD_SIZE", "MASTER_ADDR"} <= set(names)
+    assert "LINES_OF" not in names, "enroot takes a line for a variable"
+    assert "home-$RANK" not in script
+
+
+@pytest.mark.parametrize(("values", "has"), [(OF_PYXIS, True), ({**OF_PYXIS, "gpus": "none"}, False), ({}, False)])
+def test_the_hook_for_gpus_is_asked_where_there_may_be_some(values: dict[str, Any], has: bool) -> None:
+    assert ("NVIDIA_VISIBLE_DEVICES=all" in exported(**values)) is has
+
+
 @pytest.mark.parametrize(
     ("values", "reason"),
     [
@@ -109,6 +143,13 @@ def test_a_directory_that_a_node_lacks_is_named_and_no_other_failure_is(code: in
     assert done.returncode == 69
     assert words.format(tmp_path) in done.stderr
     assert ("all nodes share" in done.stderr) == (code == 66)
+
+
+@pytest.mark.parametrize(("values", "code"), [(OF_PYXIS, 69), ({}, 1)])
+def test_a_step_without_a_container_is_no_failed_rank(values: dict[str, Any], code: int, tmp_path: Path) -> None:
+    done = run_script(tmp_path, '[ "$4" = sh ]', **{**values, "mounts": [], "source": str(tmp_path)})
+    assert done.returncode == code
+    assert ("no rank started" in done.stderr) is (code == 69)
 
 
 def test_a_directory_that_all_nodes_have_is_used(tmp_path: Path) -> None:

@@ -22,6 +22,16 @@ def job(**values: Any) -> Job:
     return parse_job({"command": ["true"], "hosts": 2, **values})
 
 
+def test_a_cluster_without_the_plugin_is_refused_with_what_to_install() -> None:
+    values = {"runtime": "pyxis", "image": "/x.sqsh"}
+    check_job(job(**values))
+    with pytest.raises(HostNotReady, match="srun on this machine has no --container-image") as caught:
+        check_cluster(job(**values), CLUSTER)
+    assert "enroot and pyxis" in caught.value.hint
+    options = "      --container-image=[USER@][REGISTRY#]IMAGE[:TAG]|PATH\n"
+    check_cluster(job(**values), cluster_from("slurm-wlm 22.05.8\n", CONFIG, PARTITIONS, options))
+
+
 def test_what_slurm_says_about_itself() -> None:
     assert (CLUSTER.version, CLUSTER.kill_wait_s, CLUSTER.default) == ("22.05.8", 30.0, "main")
     assert CLUSTER.partitions["small"]["MaxNodes"] == "1"

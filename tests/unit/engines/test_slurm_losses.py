@@ -30,6 +30,7 @@ def test_a_plain_job_loses_only_what_all_lose() -> None:
         ({"env": {"TOKEN": None, "A": "1"}}, "your environment"),
         ({"ranks_per_host": "auto"}, "ranks per node"),
         ({"hosts": "2..3"}, "fewer nodes"),
+        ({"image": "/x.sqsh", "runtime": "pyxis", "command": ["python", "train.py"]}, "container"),
     ],
 )
 def test_a_setting_has_its_row(values: dict[str, Any], row: str) -> None:

@@ -30,9 +30,11 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     (
         "unknown runtime",
         {"runtime": "podman"},
-        "ddp_job_runtime: input should be 'auto', 'docker', 'apptainer' or 'process'",
+        "ddp_job_runtime: input should be 'auto', 'docker', 'apptainer', 'pyxis' or 'process'",
     ),
     ("apptainer without image", {"runtime": "apptainer"}, "ddp_job_runtime is apptainer and ddp_job_image is not set"),
+    ("pyxis without image", {"runtime": "pyxis"}, "ddp_job_runtime is pyxis and ddp_job_image is not set"),
+    ("a relative path for pyxis", {"runtime": "pyxis", "image": "a.sqsh"}, "ddp_job_image: a.sqsh is no absolute path"),
     ("an image of Docker's for Apptainer", {"runtime": "apptainer", "image": "a:1"}, "write docker://a:1"),
     ("a scheme that nobody reads", {"image": "library://a"}, "ddp_job_image: library://a has the scheme library"),
     ("zero ranks", {"ranks_per_host": 0}, "ddp_job_ranks_per_host: is `auto` or a number from 1 up, not 0"),
@@ -127,6 +129,7 @@ GOOD_VALUES: list[tuple[str, Any, str, Any]] = [
     ("image", "", "chosen_runtime", "process"),
     ("image", "/shared/train.sif", "chosen_runtime", "apptainer"),
     ("image", "docker://team/train:2", "chosen_runtime", "apptainer"),
+    ("image", "/shared/train.sqsh", "chosen_runtime", "apptainer"),
     ("user", "1000:1000", "user", "1000:1000"),
     ("memory", "16g", "memory", "16g"),
 ]

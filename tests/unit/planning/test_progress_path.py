@@ -18,6 +18,7 @@ def path(progress: str, **values: Any) -> str:
     """The path that the plan has for the only host."""
     container: dict[str, Any] = {"image": "i:1"} if values.pop("docker", False) else {}
     container |= {"image": "/x.sif"} if values.pop("apptainer", False) else {}
+    container |= {"image": "/x.sqsh", "runtime": "pyxis"} if values.pop("pyxis", False) else {}
     facts = host(shared=shared() if values.pop("shared", False) else None, engine=engine(), apptainer=apptainer())
     return plan(facts, progress=progress, source="/code", **container, **values).hosts[0].progress
 
@@ -39,6 +40,9 @@ def path(progress: str, **values: Any) -> str:
         ("ckpt/**", {"shared": True, "apptainer": True, "restarts": 1}, f"{ON_SHARED}/ckpt/**"),
         ("/ckpt/a.pt", {"apptainer": True, "restarts": 1, "mounts": MOUNTS[:2]}, "/nfs/ckpt/a.pt"),
         ("/tmp/a.pt", {"apptainer": True, "restarts": 1}, "/tmp/a.pt"),
+        ("ckpt/*.pt", {"pyxis": True}, f"{SRC}/ckpt/*.pt"),
+        ("/ckpt/a.pt", {"pyxis": True, "restarts": 1, "mounts": MOUNTS[:2]}, "/nfs/ckpt/a.pt"),
+        ("/dev/shm/a.pt", {"pyxis": True, "restarts": 1}, "/dev/shm/a.pt"),
         ("../ckpt/a.pt", {"docker": True, "restarts": 1, "mounts": MOUNTS}, "/nfs/ckpt/a.pt"),
     ],
 )
@@ -59,6 +63,8 @@ def test_files_that_are_gone_with_their_container() -> None:
         path("/elsewhere/x", docker=True)
     with pytest.raises(UsageError, match="/elsewhere/x is inside the image or the container only"):
         path("/elsewhere/x", apptainer=True)
+    with pytest.raises(UsageError, match="/tmp/x is inside the image or the container only"):
+        path("/tmp/x", pyxis=True)
     assert "ddp_job_mounts" in no.value.hint
 
 

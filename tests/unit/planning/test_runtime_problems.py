@@ -34,6 +34,7 @@ MISSING = ImageFile("", problem="does not exist")
         ({"apptainer": apptainer(image=None)}, {"image": SIF}, "was not looked at"),
         ({"apptainer": apptainer(image=None)}, {"image": "docker://i"}, ""),
         ({"apptainer": apptainer(image=MISSING)}, {"image": SIF}, f"image {SIF} does not exist"),
+        ({"rank_python_problem": "cannot be run"}, {"image": "i", "runtime": "pyxis"}, ""),
     ],
 )
 def test_what_a_host_lacks(fields: dict[str, Any], values: dict[str, Any], words: str) -> None:
@@ -73,6 +74,9 @@ def test_all_hosts_without_the_image_are_named_with_what_to_do() -> None:
         ({"image": SIF, "groups": ["video"]}, "is for Docker"),
         ({"groups": ["video"]}, "is for containers"),
         ({"image": SIF, "backend": "mpi"}, "backend mpi is not supported with Apptainer"),
+        ({"image": "i", "runtime": "pyxis", "backend": "mpi"}, "backend mpi is not supported with pyxis"),
+        ({"image": "i", "runtime": "pyxis", "user": "1000:1000"}, "for the user of the Slurm job alone"),
+        ({"image": "i", "runtime": "pyxis", "groups": ["video"]}, "is for Docker"),
     ],
 )
 def test_settings_without_a_place(values: dict[str, Any], words: str) -> None:
@@ -84,6 +88,8 @@ def test_limits_of_docker_alone_are_warned_of() -> None:
     assert unused_limits(job(image=SIF)) == []
     assert unused_limits(job(image="i", memory="8g")) == []
     assert "ddp_job_memory and ddp_job_shm_size" in unused_limits(job(image=SIF, memory="8g", shm_size="1g"))[0]
+    (warning,) = unused_limits(job(image="i", runtime="pyxis", memory="8g"))
+    assert "ddp_job_memory without effect: ranks in a container of pyxis have" in warning
 
 
 def test_files_that_are_not_one_image_are_warned_of() -> None:

@@ -77,6 +77,16 @@ def test_the_command_has_a_terminal_only_if_its_caller_has_one(
     assert words[-1].startswith(f"docker exec {docker} ")
 
 
+def test_a_command_enters_the_container_of_the_rank(paths: RunPaths) -> None:
+    write_json(paths.plan, plan(*hosts(2), image="/x.sqsh", runtime="pyxis", workdir="/app").to_json())
+    write_text(paths.env(1), "RANK=1\nLD_PRELOAD=/l.so\nNOTE=a b\n")
+    text = exec_command(run(paths, directories={"h2": "/state/h2"}), 1, ["sh", "-c", "a b"], terminal=False)[-1]
+    assert text == (
+        "exec env -i TERM=\"$TERM\" RANK=1 DDP_PLAY_INSIDE_LD_PRELOAD=/l.so 'NOTE=a b' "
+        "/state/h2/enter-container /app sh -c 'a b'"
+    )
+
+
 def test_a_rank_in_an_image_has_company_in_the_same_image(paths: RunPaths) -> None:
     made = plan(*hosts(2, apptainer=apptainer()), image="/x.sif", secret_names=("TOKEN",))
     write_json(paths.plan, made.to_json())

@@ -172,6 +172,23 @@ def test_limits_are_the_jobs() -> None:
     assert spec["limits"]["go_wait_s"] > 0
 
 
+def test_a_rank_of_pyxis_is_a_process_that_enters_the_container() -> None:
+    given: dict[str, Any] = {
+        "image": "/x.sqsh",
+        "runtime": "pyxis",
+        "source": "/code",
+        "mounts": ["/data:/data"],
+        "env": {"A": "$b"},
+    }
+    (spec,) = specs(plan(host(), secret_env=("TOKEN",), **given))
+    (rank,) = spec["ranks"]
+    assert (spec["runtime"], rank["workdir"], rank["container"], rank["create"]) == ("pyxis", "/", None, [])
+    assert rank["argv"] == ["/state/x/enter-container", "/state/x/src", "python", "train.py"]
+    assert "num_image_words" not in rank, "nothing stands between the guard and the rank"
+    assert "--container-mounts=/state/x:/state/x,/data:/data" in rank["step_options"]
+    assert (rank["env"]["A"], rank["secret_env"]) == ("$b", ["TOKEN"])
+
+
 def test_a_rank_in_an_image_is_a_process_with_apptainers_words() -> None:
     (spec,) = specs(plan(host(apptainer=apptainer()), image="/x.sif", env={"A": "$b"}, secret_env=("TOKEN",)))
     (rank,) = spec["ranks"]
