@@ -11,10 +11,14 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.apptainer_image import make_root
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 PLUGIN = "DDP_PLAY_PYXIS"
 PROGRAMS = ("enroot", "mksquashfs", "unsquashfs")
@@ -60,18 +64,19 @@ class Plugin:
 
     @property
     def programs(self) -> Path:
-        """For the PATH of the daemons, before all else."""
+        """With a directory for each node."""
         return self.directory / "bin"
 
-    def make(self) -> Plugin:
+    def make(self, nodes: Iterable[str]) -> Plugin:
         """Write the files. Each node has its containers in a directory of its own, as machines have."""
-        self.programs.mkdir(parents=True)
         stack = self.directory / "plugstack.conf"
         stack.write_text(f"required {os.environ[PLUGIN]} runtime_path={self.directory}/runtime\n")
-        program = self.programs / "enroot"
-        data = f"export ENROOT_DATA_PATH={self.directory}/data/$SLURMD_NODENAME"
-        program.write_text(f'#!/bin/sh\n{data}\nexec {shutil.which("enroot")} "$@"\n')
-        program.chmod(0o755)
+        for node in nodes:
+            program = self.programs / node / "enroot"
+            program.parent.mkdir(parents=True)
+            data = f"export ENROOT_DATA_PATH={self.directory}/data/{node}"
+            program.write_text(f'#!/bin/sh\n{data}\nexec {shutil.which("enroot")} "$@"\n')
+            program.chmod(0o755)
         return self
 
     def containers(self) -> list[str]:

@@ -88,17 +88,13 @@ class Cluster:
     tracking: str = "linuxproc"  # or cgroup
     memory_mib: int = 0  # of each node; 0: not managed by Slurm
     lines: tuple[str, ...] = ()  # further ones of slurm.conf, in place of all lines of their name
-    programs: Path | None = None  # a directory of programs that the daemons find before others
+    programs: Path | None = None  # its directory of a node's name has programs that the daemon there finds first
     daemons: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     @property
     def environment(self) -> dict[str, str]:
         """What a command needs to use this cluster."""
-        return {"SLURM_CONF": str(self.directory / "slurm.conf"), "PATH": self._path}
-
-    @property
-    def _path(self) -> str:
-        return f"{self.programs}{os.pathsep}{SEARCH_PATH}" if self.programs else SEARCH_PATH
+        return {"SLURM_CONF": str(self.directory / "slurm.conf"), "PATH": SEARCH_PATH}
 
     def start(self, before_controller: Callable[[Cluster], None] | None = None) -> None:
         """Start all daemons and wait until every node is idle. `before_controller` starts what Slurm itself needs."""
@@ -136,7 +132,8 @@ class Cluster:
 
     def start_node(self, node: str) -> None:
         """Start the daemon of a node, also after `kill_node`."""
-        self._daemon(node, "slurmd", "-D", "-N", node)
+        path = f"{self.programs / node}{os.pathsep}{SEARCH_PATH}" if self.programs else SEARCH_PATH
+        self._daemon(node, "slurmd", "-D", "-N", node, path=path)
 
     def kill_node(self, node: str) -> None:
         """End a node's daemon as a power failure would: without a word to the controller."""
@@ -214,9 +211,9 @@ class Cluster:
         self._daemon("munged", "munged", "--foreground", "--force", f"--key-file={key}", *options)
         wait_until((self.directory / "munge.socket").exists, timeout_s=START_S, what="munged")
 
-    def _daemon(self, name: str, program: str, *arguments: str) -> None:
+    def _daemon(self, name: str, program: str, *arguments: str, path: str = SEARCH_PATH) -> None:
         output = self.directory / f"{name}.out"
-        self.daemons[name] = start_daemon(output, self.environment, program, *arguments)
+        self.daemons[name] = start_daemon(output, {**self.environment, "PATH": path}, program, *arguments)
 
     def _end(self, name: str) -> None:
         daemon = self.daemons.pop(name, None)

@@ -14,7 +14,7 @@ import pytest
 from tests.apptainer_image import NAME, mounts
 from tests.pyxis_image import Plugin, made_image, required
 from tests.run.conftest import alive
-from tests.slurm.cluster import Cluster
+from tests.slurm.cluster import NODES, Cluster
 from tests.slurm.conftest import PATIENCE_S
 from tests.slurm.machine import lacking as lacking_slurm
 from tests.slurm.test_export import submit
@@ -48,7 +48,7 @@ time.sleep(60)
 def plugin(tmp_path_factory: pytest.TempPathFactory) -> Plugin:
     """The plugin, and where its containers are."""
     required()
-    return Plugin(tmp_path_factory.mktemp("pyxis")).make()
+    return Plugin(tmp_path_factory.mktemp("pyxis")).make(NODES)
 
 
 @pytest.fixture(scope="module")

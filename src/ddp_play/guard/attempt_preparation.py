@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import subprocess
 from typing import Any, Callable, Dict
@@ -59,11 +58,9 @@ def prepare(
         if spec["runtime"] == "apptainer":
             apptainer_preparation.provide(spec, registry, withdrawn)
             apptainer_preparation.try_out(spec, withdrawn)
-        with contextlib.ExitStack() as stack:
-            of_pyxis = spec["runtime"] == "pyxis"
-            kept = (stack.enter_context(pyxis_container.held(place, spec, withdrawn)),) if of_pyxis else ()
-            _check_rendezvous(spec)
-            return guard_start.start_guard(place, ends_at_logout=ends_at_logout, kept_open=kept)
+        _check_rendezvous(spec)
+        with pyxis_container.held(place, spec, withdrawn) as kept_open:
+            return guard_start.start_guard(place, ends_at_logout=ends_at_logout, kept_open=kept_open)
     except Refused:
         leftovers.clean(place)
         raise

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NoReturn
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NoReturn, Sequence
 
 from .container_entry import namespaces
 from .protocol import ENTER, NVIDIA, WITHDRAWN
@@ -55,36 +55,43 @@ LOGGED = "    "  # before a line of enroot's log
 
 
 @contextlib.contextmanager
-def held(place: HostRun, spec: Dict[str, Any], withdrawn: Callable[[], bool] = lambda: False) -> "Iterator[int]":
-    """Make the container, and the program that enters it. Yields what the guard has to inherit: while it is open in
-    any process, the container stays. Raises Refused with what pyxis says.
+def held(
+    place: HostRun, spec: Dict[str, Any], withdrawn: Callable[[], bool] = lambda: False
+) -> "Iterator[Sequence[int]]":
+    """Make the container, and the program that enters it; nothing for another runtime than pyxis.
+
+    Yields what the guard has to inherit: while it is open in any process, the container stays. Raises Refused with
+    what pyxis says.
     """
-    fifo = place.root / "container.alive"
-    os.mkfifo(str(fifo), 0o600)
-    alive = os.open(str(fifo), os.O_RDWR | os.O_CLOEXEC)  # does not wait for a reader, unlike O_WRONLY
+    if spec["runtime"] != "pyxis":
+        yield ()
+        return
+    fifo = str(place.container_alive)
+    os.mkfifo(fifo, 0o600)
+    alive = os.open(fifo, os.O_RDWR | os.O_CLOEXEC)  # does not wait for a reader, unlike O_WRONLY
     try:
         pid = _started(place, _step(spec, fifo), float(spec["pull_timeout_s"]), withdrawn)
         _describe(place, pid)
-        yield alive
+        yield (alive,)
     finally:
         os.close(alive)
 
 
-def _step(spec: Dict[str, Any], fifo: Path) -> List[str]:
+def _step(spec: Dict[str, Any], fifo: str) -> List[str]:
     """The command that makes the container on this node."""
     job, node = os.environ.get("SLURM_JOB_ID"), os.environ.get("SLURMD_NODENAME")
     if not (job and node):
         raise Refused("pyxis makes containers in a Slurm job, and this is none", kind="usage")
     options = (spec.get("agent") or spec["ranks"][0])["step_options"]
     common = ["--overlap", "--jobid=" + job, "--nodes=1", "--ntasks=1", "--nodelist=" + node, "--mem=0", "--mpi=none"]
-    hold = HOLD % shlex.quote(str(fifo))
+    hold = HOLD % shlex.quote(fifo)
     return ["srun", *common, "--chdir=/", "--quiet", "--unbuffered", *options, "sh", "-c", hold]
 
 
 def _started(place: HostRun, words: List[str], limit_s: float, withdrawn: Callable[[], bool]) -> int:
     """Start the step and return the pid of its process in the container. Raises Refused."""
     kept = {name: value for name, value in os.environ.items() if name in KEPT or not name.startswith(OF_SLURM)}
-    output, errors = place.root / "container.out", place.root / "container.err"
+    output, errors = place.container_output, place.container_errors
     with open(str(output), "wb") as out, open(str(errors), "wb") as err:
         child = subprocess.Popen(
             words, env={**kept, **NVIDIA}, cwd="/", stdin=subprocess.DEVNULL, stdout=out, stderr=err,
@@ -147,9 +154,10 @@ def reason(text: str) -> str:
 
 def _describe(place: HostRun, pid: int) -> None:
     """Write what `container_entry` needs, and the program that starts it, for ranks and for `ddp-play exec`."""
-    file = place.root / "container.json"
-    write_json(file, {"pid": pid, "namespaces": namespaces(pid), "env": image_env(Path("/proc/%d/environ" % pid))})
-    words = [sys.executable, "-I", "-S", sys.argv[0], "enter", str(file)]
+    write_json(
+        place.container, {"pid": pid, "namespaces": namespaces(pid), "env": image_env(Path("/proc/%d/environ" % pid))}
+    )
+    words = [sys.executable, "-I", "-S", sys.argv[0], "enter", str(place.container)]
     program = place.root / ENTER
     program.write_text('#!/bin/sh\nexec %s "$@"\n' % " ".join(map(shlex.quote, words)))
     program.chmod(0o700)

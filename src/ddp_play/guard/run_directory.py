@@ -95,6 +95,10 @@ class HostRun:
         self.source_archive = root / "src.archive"
         self.source_pieces = root / "src.pieces"
         self.flight_recorder = root / "flight-recorder"
+        self.container = root / "container.json"  # that pyxis has made
+        self.container_alive = root / "container.alive"
+        self.container_output = root / "container.out"
+        self.container_errors = root / "container.err"
         self.guard_lock = root / "guard.lock"
         self.channel_lock = root / "channel.lock"
 

@@ -67,7 +67,12 @@ def srun(place: HostRun, script: str) -> dict[str, Any]:
     program = place.root.parent / "srun"
     program.write_text(f'#!/bin/sh\necho "$*" > {place.root.parent}/words\nenv > {place.root.parent}/env\n{script}\n')
     program.chmod(0o755)
-    return {"ranks": [{"step_options": ["--container-image=/x.sqsh"]}], "agent": None, "pull_timeout_s": 20}
+    return {
+        "runtime": "pyxis",
+        "ranks": [{"step_options": ["--container-image=/x.sqsh"]}],
+        "agent": None,
+        "pull_timeout_s": 20,
+    }
 
 
 # As Slurm does, the step goes on when srun is killed: it is in a session of its own.
@@ -76,7 +81,7 @@ STEP = 'while [ "$1" != sh ]; do shift; done; A_NAME="of the image" setsid "$@" 
 
 def test_the_container_lasts_as_long_as_the_guard_has_its_pipe_open(place: HostRun) -> None:
     spec = srun(place, STEP)
-    with held(place, spec) as alive:
+    with held(place, spec) as (alive,):
         with subprocess.Popen(["sleep", "600"], pass_fds=(alive,)) as guard:
             known = json.loads((place.root / "container.json").read_text())
             os.set_inheritable(alive, False)
@@ -178,6 +183,12 @@ def test_an_import_has_a_limit(place: HostRun, monkeypatch: pytest.MonkeyPatch) 
     spec = {**srun(place, "trap '' TERM; while :; do sleep 0.1; done"), "pull_timeout_s": 0.3}
     with pytest.raises(Refused, match=r"did not make the container within 0\.3 s"), held(place, spec):
         pass
+
+
+def test_other_runtimes_have_none(place: HostRun) -> None:
+    with held(place, {**srun(place, "exit 1"), "runtime": "process"}) as kept_open:
+        assert kept_open == ()
+    assert not list(place.root.iterdir())
 
 
 def test_outside_of_a_job_there_is_none(place: HostRun, monkeypatch: pytest.MonkeyPatch) -> None:
