@@ -50,14 +50,7 @@ def prepare(
         source_unpacking.unpack_source(place, spec, withdrawn)
         write_secrets(place, spec, secrets)
         write_json(place.spec, spec)
-        if spec["runtime"] == "docker":
-            container_creation.check_users(spec)
-            container_creation.provide_image(place, spec, registry)
-            container_creation.create(spec)
-            write_json(place.spec, spec)  # with the ids of the containers
-        if spec["runtime"] == "apptainer":
-            apptainer_preparation.provide(spec, registry, withdrawn)
-            apptainer_preparation.try_out(spec, withdrawn)
+        _provide_image(place, spec, registry, withdrawn)
         _check_rendezvous(spec)
         with pyxis_container.held(place, spec, withdrawn) as kept_open:
             return guard_start.start_guard(place, ends_at_logout=ends_at_logout, kept_open=kept_open)
@@ -67,6 +60,20 @@ def prepare(
     except (OSError, subprocess.SubprocessError) as error:
         leftovers.clean(place)
         raise Refused("cannot prepare: %s" % error, hint=squash_hint(error, spec)) from error
+
+
+def _provide_image(
+    place: HostRun, spec: Dict[str, Any], registry: Dict[str, str], withdrawn: Callable[[], bool]
+) -> None:
+    """Provide the image of the ranks, and with Docker their containers. Raises Refused."""
+    if spec["runtime"] == "docker":
+        container_creation.check_users(spec)
+        container_creation.provide_image(place, spec, registry)
+        container_creation.create(spec)
+        write_json(place.spec, spec)  # with the ids of the containers
+    if spec["runtime"] == "apptainer":
+        apptainer_preparation.provide(spec, registry, withdrawn)
+        apptainer_preparation.try_out(spec, withdrawn)
 
 
 def squash_hint(error: Exception, spec: Dict[str, Any]) -> str:

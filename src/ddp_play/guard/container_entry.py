@@ -5,7 +5,6 @@ The process stays the same, so its pid, its signals and its exit code are those 
 
 from __future__ import annotations
 
-import ctypes
 import os
 import sys
 from pathlib import Path
@@ -51,6 +50,8 @@ def namespaces(pid: int) -> Dict[str, str]:
 
 def _enter(known: Dict[str, Any]) -> None:
     """Enter the namespaces that differ from those of this process. Raises OSError."""
+    import ctypes  # which a channel does not need
+
     own = namespaces(os.getpid())
     wanted = [name for name in NAMESPACES if known["namespaces"][name] != own[name]]
     handles = [os.open("/proc/%d/ns/%s" % (known["pid"], name), os.O_RDONLY | os.O_CLOEXEC) for name in wanted]

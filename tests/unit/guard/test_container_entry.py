@@ -62,9 +62,10 @@ def test_what_could_not_be_started(tmp_path: Path, words: tuple[str, ...], code:
     assert done.stderr.startswith(f"ddp-play: {message}")
 
 
-@pytest.mark.parametrize("pid", [os.getpid(), 2**22 + 1])
-def test_a_container_that_has_ended_is_not_entered(tmp_path: Path, pid: int) -> None:
+@pytest.mark.parametrize("taken", [True, False])
+def test_a_container_that_has_ended_is_not_entered(tmp_path: Path, taken: bool) -> None:
     """Its pid may belong to another process meanwhile."""
+    pid = os.getpid() if taken else 2**22 + 1
     done = enter(tmp_path, "/", "echo", "wrong", pid=pid, namespaces={**namespaces(os.getpid()), "mnt": "mnt:[1]"})
     assert (done.returncode, done.stdout) == (126, "")
     assert "the container of this run has ended" in done.stderr
