@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,9 +16,10 @@ from tests.apptainer_image import NAME, mounts
 from tests.pyxis_image import Plugin, made_image, required
 from tests.run.conftest import alive
 from tests.slurm.cluster import NODES, Cluster
-from tests.slurm.conftest import PATIENCE_S
+from tests.slurm.conftest import LONG, PATIENCE_S
 from tests.slurm.machine import lacking as lacking_slurm
 from tests.slurm.test_export import submit
+from tests.slurm.test_requeue import Training
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -157,6 +159,45 @@ def test_a_failed_rank_is_restarted_in_the_allocation(login: Login, image: str) 
     assert len(login.document("again")["attempts"]) == 2
 
 
+def test_torchrun_starts_the_ranks_inside(login: Login, image: str) -> None:
+    login.play.write("src/own.py", SUM)
+    path = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}
+    command = f"{WHERE} exec python own.py"
+    arguments = job(login, image, command, source="src", launcher="torchrun", env=path)
+    done = login.play(*arguments, "--name", "elastic")
+    assert done.code == 0, done.err
+    assert [text.splitlines()[-1] for text in logs(login, "elastic")] == ["sum 10"] * 4
+
+
+def test_a_stop_while_containers_are_made_leaves_none(login: Login, plugin: Plugin, image: str) -> None:
+    slow = Path(image).rename(Path(image).with_name("slow.sqsh"))
+    login.play(*job(login, str(slow), "true"), "--name", "early", "-d")
+    wait_until(lambda: login.document("early")["status"] == "preparing", timeout_s=PATIENCE_S, what="the preparation")
+    errors = login.play.host_dir.glob
+    wait_until(lambda: len(list(errors("n*/runs/early.*/1.*/container.err"))) == 2, timeout_s=PATIENCE_S, what="srun")
+    began = time.monotonic()
+    login.play("stop", "early")
+    done = login.play("attach", "early")
+    assert done.code == 130, done.err
+    assert time.monotonic() - began < 40
+    assert not plugin.containers()
+
+
+@LONG
+def test_a_requeued_job_has_new_containers(login: Login, image: str) -> None:
+    training = Training(
+        login,
+        "later",
+        runtime="pyxis",
+        image=image,
+        mounts=[*mounts(), str(login.play.cwd) + ":" + str(login.play.cwd)],
+    )
+    job_id = training.start()
+    login.cluster.run("scontrol", "requeue", job_id)
+    training.starts_soon(job_id)
+    assert len(training.ended()["attempts"]) == 2  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("which", "words", "remedy"),
     [
@@ -188,6 +229,13 @@ def test_variables_secrets_and_artifacts_are_those_of_any_job(login: Login, imag
     assert sorted(path.name for path in (login.run_dir("whole") / "artifacts").rglob("made-*")) == [
         f"made-{number}" for number in range(4)
     ]
+
+
+def test_a_login_at_a_registry_is_refused_with_where_enroot_reads_it(login: Login) -> None:
+    given = {"registry_username": "kim", "registry_password": "s3cret"}
+    done = login.play(*job(login, "site:5000/train", "true", **given))
+    assert (done.code, "s3cret" in done.err) == (64, False)
+    assert "~/.config/enroot/.credentials" in done.err
 
 
 def test_an_exported_script_makes_the_same_container(login: Login, image: str) -> None:

@@ -13,8 +13,9 @@ from typing import Any, Dict, List
 from .protocol import INSIDE
 from .run_directory import read_json
 
-# In this order: the user namespace gives the right to enter the others, and after that of mounts /proc is another.
-NAMESPACES = ("user", "cgroup", "ipc", "uts", "net", "mnt")
+# In this order: the user namespace gives the right to enter the others, and after that of mounts /proc is another. Not
+# that of cgroups: the paths in /proc/self/cgroup stay those below /sys/fs/cgroup, which is the host's.
+NAMESPACES = ("user", "ipc", "uts", "net", "mnt")
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
 
 

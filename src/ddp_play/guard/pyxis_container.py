@@ -81,7 +81,11 @@ def _step(spec: Dict[str, Any], fifo: str) -> List[str]:
     """The command that makes the container on this node."""
     job, node = os.environ.get("SLURM_JOB_ID"), os.environ.get("SLURMD_NODENAME")
     if not (job and node):
-        raise Refused("pyxis makes containers in a Slurm job, and this is none", kind="usage")
+        raise Refused(
+            "pyxis makes containers in a Slurm job, and this is none",
+            kind="usage",
+            hint="without become (-b): ranks have the user of the job",
+        )
     options = (spec.get("agent") or spec["ranks"][0])["step_options"]
     common = ["--overlap", "--jobid=" + job, "--nodes=1", "--ntasks=1", "--nodelist=" + node, "--mem=0", "--mpi=none"]
     hold = HOLD % shlex.quote(fifo)

@@ -230,7 +230,10 @@ def _unit_from_json(data: dict[str, Any]) -> Unit:
 
 
 def command_line(unit: Unit) -> str:
-    """Shell command that starts the rank (or torchrun) on its host: of Docker, of Apptainer, or the job's own."""
+    """Shell command that starts the rank (or torchrun) on its host: of Docker, of Apptainer, the job's own.
+
+    With pyxis it is a step like that which makes the container.
+    """
     if unit.create:
         return shlex.join(("docker", "run", *unit.create[1:]))
     return shlex.join((*unit.image_words, *unit.argv))
