@@ -201,11 +201,11 @@ def test_a_requeued_job_has_new_containers(login: Login, image: str) -> None:
 @pytest.mark.parametrize(
     ("which", "words", "remedy"),
     [
-        ("/no/such.sqsh", "No such file or directory: /no/such.sqsh", "a .sqsh file that n1"),
+        ("/no/such.sqsh", "No such file or directory: /no/such.sqsh", "correct ddp_job_image: a .sqsh file that n"),
         (
             "own.invalid:5000/team/train:2",
             "failed to import docker image: own.invalid:5000#team/train:2",
-            "enroot import",
+            "or make a .sqsh file with enroot import",
         ),
     ],
 )

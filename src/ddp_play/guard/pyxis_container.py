@@ -40,13 +40,13 @@ HINTS = (
     (r"unrecognized option|invalid option", "install pyxis and enroot on all nodes (HOSTS), and restart slurmd there"),
     (r"source path does not exist", "make it on HOSTS, or correct ddp_job_mounts"),
     (r"chdir", "ddp_job_workdir is a directory of the image, or one in ddp_job_mounts"),
-    (r"401|403|[Uu]nauthorized|denied|permission grant", "correct ddp_job_image, or put the registry's login into "
-     "~/.config/enroot/.credentials; enroot import makes a .sqsh file, which can be named by its path"),
-    (r"failed to import", "correct ddp_job_image, or make a .sqsh file with enroot import and name its path"),
+    (r"[Nn]o space left", "make room for enroot on HOSTS (ENROOT_DATA_PATH, ENROOT_TEMP_PATH in enroot.conf)"),
     (r"failed to create container filesystem", "correct ddp_job_image: a .sqsh file that HOSTS can read, on a "
      "directory that all share or on each node"),
+    (r"error code: 40[13]|[Uu]nauthorized|denied", "correct ddp_job_image, or put the registry's login into "
+     "~/.config/enroot/.credentials; enroot import makes a .sqsh file, which can be named by its path"),
+    (r"failed to import", "correct ddp_job_image, or make a .sqsh file with enroot import and name its path"),
     (r"failed to execute", "the image needs sh, with its libraries"),
-    (r"[Nn]o space left", "make room for enroot on HOSTS (ENROOT_DATA_PATH, ENROOT_TEMP_PATH in enroot.conf)"),
 )  # fmt: skip
 HEAD = re.compile(r"(?:slurmstepd[^:]*: |srun: )?(?:error: )?pyxis: (?P<words>.*)")
 NOISE = re.compile(r"child \d+ failed|printing enroot log file|container was not started successfully by another")
@@ -135,7 +135,8 @@ def _give_up(child: "subprocess.Popen[bytes]") -> None:
 
 def _refuse(text: str, code: int) -> NoReturn:
     why = reason(text) or "exit code %d" % code
-    hint = next((words for pattern, words in HINTS if re.search(pattern, why + text)), "")
+    said = "\n".join(line for line in text.splitlines() if "[INFO]" not in line)
+    hint = next((words for pattern, words in HINTS if re.search(pattern, said)), "")
     raise Refused("pyxis cannot make the container: %s" % why, hint=hint)
 
 

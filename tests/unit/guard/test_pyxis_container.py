@@ -152,7 +152,9 @@ def test_reasons(text: str, expected: str) -> None:
     ("text", "hint"),
     [
         (NO_MOUNT, "ddp_job_mounts"),
-        (NO_REGISTRY, "enroot import"),
+        (NO_REGISTRY, "correct ddp_job_image, or make a .sqsh file with enroot import"),
+        (ABSENT, "a .sqsh file that HOSTS can read"),
+        (ABSENT + "slurmstepd-n2: error: pyxis:     write failed because No space left on device", "ENROOT_DATA_PATH"),
         (NO_SHELL, "the image needs sh"),
         (NO_PLUGIN, "install pyxis"),
         ("slurmstepd-n1: error: pyxis: couldn't chdir to /app: No such file or directory", "ddp_job_workdir"),
