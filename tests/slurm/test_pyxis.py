@@ -105,12 +105,15 @@ def test_ranks_of_torch_meet_in_containers_of_two_nodes(login: Login, image: str
     assert json.loads((login.run_dir("sum") / "plan.json").read_text())["runtime"] == "pyxis"
 
 
-def test_the_first_failing_ranks_code_and_traceback_are_the_verdict(login: Login, image: str) -> None:
+def test_the_traceback_of_the_first_failing_rank_is_the_verdict(login: Login, image: str) -> None:
     login.play.write("src/own.py", RAISES)
     done = login.play(*job(login, image, f"exec {sys.executable} own.py", source="src"), "--name", "raises")
     assert done.code == 1
     assert "rank 1 on n1 failed first: exit code 1" in done.err
     assert "RuntimeError: no such layer" in done.err
+
+
+def test_the_first_failing_ranks_code_is_that_of_the_run_and_of_slurm(login: Login, image: str) -> None:
     done = login.play(*job(login, image, "[ $RANK = 2 ] && exit 9; exec sleep 60"), "--name", "fails")
     assert done.code == 9, done.err
     assert "rank 2 on n2 failed first: exit code 9" in done.err

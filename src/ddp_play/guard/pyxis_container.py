@@ -89,7 +89,7 @@ def _step(spec: Dict[str, Any], fifo: str) -> List[str]:
     options = (spec.get("agent") or spec["ranks"][0])["step_options"]
     common = ["--overlap", "--jobid=" + job, "--nodes=1", "--ntasks=1", "--nodelist=" + node, "--mem=0", "--mpi=none"]
     hold = HOLD % shlex.quote(fifo)
-    return ["srun", *common, "--chdir=/", "--quiet", "--unbuffered", *options, "sh", "-c", hold]
+    return ["srun", *common, "--chdir=/", "--quiet", "--unbuffered", *options, "/bin/sh", "-c", hold]
 
 
 def _started(place: HostRun, words: List[str], limit_s: float, withdrawn: Callable[[], bool]) -> int:

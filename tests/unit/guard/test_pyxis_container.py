@@ -76,7 +76,7 @@ def srun(place: HostRun, script: str) -> dict[str, Any]:
 
 
 # As Slurm does, the step goes on when srun is killed: it is in a session of its own.
-STEP = 'while [ "$1" != sh ]; do shift; done; A_NAME="of the image" setsid "$@" & wait'
+STEP = 'while [ "$1" != /bin/sh ]; do shift; done; A_NAME="of the image" setsid "$@" & wait'
 
 
 def test_the_container_lasts_as_long_as_the_guard_has_its_pipe_open(place: HostRun) -> None:
@@ -95,7 +95,7 @@ def test_the_container_lasts_as_long_as_the_guard_has_its_pipe_open(place: HostR
     wait_until(lambda: not processes.alive(known["pid"], None), timeout_s=10, what="the end of the container")
     words = (place.root.parent / "words").read_text()
     assert words.startswith("--overlap --jobid=17 --nodes=1 --ntasks=1 --nodelist=n1 --mem=0 ")
-    assert "--container-image=/x.sqsh sh -c trap" in words
+    assert "--container-image=/x.sqsh /bin/sh -c trap" in words
     given = (place.root.parent / "env").read_text()
     assert "NVIDIA_VISIBLE_DEVICES=all" in given
     assert "SLURM_STEP_ID" not in given, "it would be about another step"
