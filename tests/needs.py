@@ -31,7 +31,8 @@ PROGRAMS = {
 }
 # Programs without a package in a release of Debian: installed by hand, else their tests are skipped.
 BY_HAND = {
-    "apptainer": "Debian sid, EPEL and the project's own packages have it; DDP_PLAY_REQUIRE_APPTAINER=1 requires it"
+    "apptainer": "Debian sid, EPEL and the project's own packages have it; DDP_PLAY_REQUIRE_APPTAINER=1 requires it",
+    "enroot": "with pyxis (DDP_PLAY_PYXIS), from github.com/NVIDIA; DDP_PLAY_REQUIRE_PYXIS=1 requires both",
 }
 # Debian keeps what only root runs in sbin.
 SEARCH_PATH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
