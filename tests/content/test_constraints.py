@@ -27,7 +27,7 @@ def test_pins_of_installed_packages_allow_the_oldest_python() -> None:
         name, wanted = package.metadata["Name"], package.metadata.json.get("requires_python", "")
         if (name.lower(), package.version) in pins:
             seen += 1
-            if not SpecifierSet(wanted).contains(oldest_python()):
+            if not SpecifierSet(str(wanted)).contains(oldest_python()):
                 too_new.append(f"{name} {package.version} needs Python {wanted}")
     assert too_new == []
     assert seen > 50, "the environment is not the one of constraints.txt"
