@@ -223,12 +223,12 @@ def test_an_image_that_does_not_exist(login: Login, image: str, which: str, word
 def test_variables_secrets_and_artifacts_are_those_of_any_job(login: Login, image: str) -> None:
     login.play.write("src/own.txt", "of the source")
     command = (
-        'echo "$GREETING" "$(cat "$KEY_FILE")" ${HOME##*/}; echo $RANK > made-$RANK; cat own.txt; env | grep -c ^SLURM_'
+        'echo "$GREETING" $FROM_IMAGE "$(cat "$KEY_FILE")" ${HOME##*/}; echo $RANK > made-$RANK; cat own.txt; env | grep -c ^SLURM_'
     )
     values = {"env": {"GREETING": 'say "hi" $HOME'}, "secrets": {"KEY": "s3cret"}, "source": "src"}
     done = login.play(*job(login, image, f"{command} || true", **values), "--name", "whole")
     assert done.code == 0, done.err
-    assert logs(login, "whole")[3].splitlines() == ['say "hi" $HOME s3cret rank-3', "of the source0"]
+    assert logs(login, "whole")[3].splitlines() == ['say "hi" $HOME yes s3cret rank-3', "of the source0"]
     assert sorted(path.name for path in (login.run_dir("whole") / "artifacts").rglob("made-*")) == [
         f"made-{number}" for number in range(4)
     ]
