@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 PLUGIN = "DDP_PLAY_PYXIS"
 SLOW = "create*slow.sqsh"  # of an image of this name it takes long to make a container
+SETS = {"FROM_IMAGE": "yes", "GREETING": "of the image"}  # variables, as ENV of a Dockerfile
 PROGRAMS = ("enroot", "mksquashfs", "unsquashfs")
 
 
@@ -47,6 +48,7 @@ def required() -> None:
 def made_image(where: Path) -> str:
     """A .sqsh file of a root directory without programs, which tells itself from the host by /etc/os-release."""
     root = make_root(where / "root")
+    (root / "etc" / "environment").write_text("".join(f"{name}={value}\n" for name, value in SETS.items()))
     file = where / "image.sqsh"
     subprocess.run(["mksquashfs", root, file, "-quiet", "-no-progress"], check=True, capture_output=True, timeout=60)
     return str(file)

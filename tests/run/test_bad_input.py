@@ -21,6 +21,13 @@ CASES = [
     ("no command", {}, 64, "ddp_job_command"),
     ("empty command", {"command": []}, 64, "ddp_job_command is empty"),
     ("docker without image", {**GOOD, "runtime": "docker"}, 64, "ddp_job_image is not set"),
+    ("pyxis without Slurm", {**GOOD, "runtime": "pyxis", "image": "/i.sqsh"}, 64, "pyxis, a plugin of Slurm"),
+    (
+        "a login at a registry for pyxis",
+        {**GOOD, "runtime": "pyxis", "image": "a", "registry_username": "kim", "registry_password": "s3cret"},
+        64,
+        "~/.config/enroot/.credentials",
+    ),
     ("zero ranks", {**GOOD, "ranks_per_host": 0}, 64, "from 1 up, not 0"),
     ("negative ranks", {**GOOD, "ranks_per_host": -2}, 64, "from 1 up, not -2"),
     ("text for ranks", {**GOOD, "ranks_per_host": "many"}, 64, "'many'"),

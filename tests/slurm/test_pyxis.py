@@ -38,6 +38,18 @@ dist.all_reduce(value)
 print("sum", int(value), flush=True)
 dist.destroy_process_group()
 """
+HANGS = """
+import time
+import torch
+import torch.distributed as dist
+dist.init_process_group("gloo")
+value = torch.ones(1)
+dist.all_reduce(value)
+print("step 1", flush=True)
+if dist.get_rank() == 3:
+    time.sleep(600)
+dist.all_reduce(value)
+"""
 RAISES = """
 import os, time
 if os.environ["RANK"] == "1":
@@ -162,6 +174,14 @@ def test_a_failed_rank_is_restarted_in_the_allocation(login: Login, image: str) 
     assert len(login.document("again")["attempts"]) == 2
 
 
+def test_a_hang_is_told_with_the_line_of_the_rank(login: Login, image: str) -> None:
+    login.play.write("src/own.py", HANGS)
+    command = f"exec {sys.executable} own.py"
+    done = login.play(*job(login, image, command, source="src", idle_timeout=4), "--name", "hangs")
+    assert done.code == 124, done.err
+    assert "ranks 0, 1, 2 wait in all_reduce at own.py:11; rank 3 is in <module> at own.py:10" in done.err
+
+
 def test_torchrun_starts_the_ranks_inside(login: Login, image: str) -> None:
     login.play.write("src/own.py", SUM)
     path = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}
@@ -222,13 +242,11 @@ def test_an_image_that_does_not_exist(login: Login, image: str, which: str, word
 
 def test_variables_secrets_and_artifacts_are_those_of_any_job(login: Login, image: str) -> None:
     login.play.write("src/own.txt", "of the source")
-    command = (
-        'echo "$GREETING" "$(cat "$KEY_FILE")" ${HOME##*/}; echo $RANK > made-$RANK; cat own.txt; env | grep -c ^SLURM_'
-    )
+    command = 'echo "$GREETING" $FROM_IMAGE "$(cat "$KEY_FILE")" ${HOME##*/}; echo $RANK > made-$RANK; cat own.txt; env | grep -c ^SLURM_'
     values = {"env": {"GREETING": 'say "hi" $HOME'}, "secrets": {"KEY": "s3cret"}, "source": "src"}
     done = login.play(*job(login, image, f"{command} || true", **values), "--name", "whole")
     assert done.code == 0, done.err
-    assert logs(login, "whole")[3].splitlines() == ['say "hi" $HOME s3cret rank-3', "of the source0"]
+    assert logs(login, "whole")[3].splitlines() == ['say "hi" $HOME yes s3cret rank-3', "of the source0"]
     assert sorted(path.name for path in (login.run_dir("whole") / "artifacts").rglob("made-*")) == [
         f"made-{number}" for number in range(4)
     ]
