@@ -242,7 +242,8 @@ def test_an_image_that_does_not_exist(login: Login, image: str, which: str, word
 
 def test_variables_secrets_and_artifacts_are_those_of_any_job(login: Login, image: str) -> None:
     login.play.write("src/own.txt", "of the source")
-    command = 'echo "$GREETING" $FROM_IMAGE "$(cat "$KEY_FILE")" ${HOME##*/}; echo $RANK > made-$RANK; cat own.txt; env | grep -c ^SLURM_'
+    says = 'echo "$GREETING" $FROM_IMAGE "$(cat "$KEY_FILE")" ${HOME##*/}'
+    command = f"{says}; echo $RANK > made-$RANK; cat own.txt; env | grep -c ^SLURM_"
     values = {"env": {"GREETING": 'say "hi" $HOME'}, "secrets": {"KEY": "s3cret"}, "source": "src"}
     done = login.play(*job(login, image, f"{command} || true", **values), "--name", "whole")
     assert done.code == 0, done.err
