@@ -25,7 +25,7 @@ _NETWORK = re.compile(r"NCCL INFO Using network (.+?)\s*$", re.MULTILINE)
 _DEVICES = re.compile(r"NCCL INFO NET/(\S+) ?: Using (.+?)(?:; OOB .*)?$", re.MULTILINE)
 _DEVICE = re.compile(r"\[\d+\](\S+?)(?:<\d+>)?(?=\s|$)")
 _CHANNEL = re.compile(r"NCCL INFO Channel \d+(?:/\d+)? : \d+\[\w+\] -> \d+\[\w+\] (?:\[\w+\] )?via (\S+)")
-_COMPLETE = re.compile(r"NCCL INFO .*Init COMPLETE")
+_COMPLETE = re.compile(r"NCCL INFO .* nranks (\d+) .*Init COMPLETE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,7 @@ class Transport:
     devices: tuple[str, ...]
     channels: dict[str, int]
     complete: bool
+    is_alone: bool = False  # each communicator has one rank, so there is nothing to connect
 
     @property
     def gpu_direct(self) -> bool:
@@ -47,12 +48,16 @@ class Transport:
         """`NCCL 2.30.7: network IB (mlx5_0:1/IB), P2P/CUMEM x8, NET/IB x4`."""
         ways = ", ".join(f"{way} x{count}" for way, count in sorted(self.channels.items()))
         devices = f" ({', '.join(self.devices)})" if self.devices else ""
-        parts = [f"network {self.network or 'not chosen'}{devices}", ways or "no channels seen"]
+        parts = [
+            f"network {self.network or 'not chosen'}{devices}",
+            ways or ("one rank" if self.is_alone else "no channels seen"),
+        ]
         return f"NCCL {self.version or 'of unknown version'}: {', '.join(parts)}"
 
     def to_json(self) -> dict[str, Any]:
         """For run.json."""
-        return {**asdict(self), "devices": list(self.devices), "gpu_direct": self.gpu_direct}
+        known = {name: value for name, value in asdict(self).items() if name != "is_alone"}
+        return {**known, "devices": list(self.devices), "gpu_direct": self.gpu_direct}
 
 
 def environment(rank_dir: str, timeout_s: float, torch: str = "") -> list[tuple[str, str, str]]:
@@ -96,6 +101,7 @@ def notes_environment(rank_dir: str) -> list[tuple[str, str, str]]:
 def parse_transport(texts: Iterable[str]) -> Transport | None:
     """Transport from the NCCL logs of one or more ranks together; None where they hold no line of NCCL."""
     version, networks, devices, channels, num_complete, num_texts = "", [], [], Counter[str](), 0, 0
+    sizes: set[str] = set()
     for text in texts:
         num_texts += 1
         if match := _VERSION.search(text):
@@ -105,13 +111,15 @@ def parse_transport(texts: Iterable[str]) -> Transport | None:
             if kind in ("IB", "Socket"):
                 devices += _DEVICE.findall(listed)
         channels.update(_without_device_number(way) for way in _CHANNEL.findall(text))
-        num_complete += bool(_COMPLETE.search(text))
+        found = _COMPLETE.findall(text)
+        num_complete += bool(found)
+        sizes.update(found)
     if not (version or networks or devices or channels):
         return None
     # one rank on sockets makes the whole collective as slow as sockets
     network = "Socket" if "Socket" in networks else (networks[0] if networks else "")
     complete = num_texts > 0 and num_complete == num_texts
-    return Transport(version, network, tuple(dict.fromkeys(devices)), dict(channels), complete)
+    return Transport(version, network, tuple(dict.fromkeys(devices)), dict(channels), complete, sizes == {"1"})
 
 
 def _without_device_number(way: str) -> str:

@@ -1,7 +1,7 @@
 """NCCL's notes: lines in the shapes of NVIDIA/nccl 2.20 to 2.27 as public logs show them, with names of our own.
 
 Shapes: bootstrap.cc, init.cc ("NCCL version", "Using network", "Init COMPLETE"), transport/p2p.cc, shm.cc, net.cc,
-net_ib.cc and net_socket.cc. No GPU was at hand: none of these lines was made by a run of ours.
+net_ib.cc and net_socket.cc. Only the log of one rank is of a run of ours.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import pytest
 from ddp_play.planning.host_facts import Engine, Image
 from ddp_play.planning.nccl import RENAMED, environment, misses_infiniband, parse_transport
 from tests.unit.build import env, gpus, host, plan
+from tests.unit.recorded_h100 import answer
 
 ON_IB = """\
 gpu1:4702:4708 [0] NCCL INFO Bootstrap: Using ib0:10.10.0.1<0>
@@ -50,6 +51,14 @@ def test_infiniband_and_nvlink() -> None:
     assert found.words() == (
         "NCCL 2.27.7+cuda12.9: network IB (mlx5_0:1/IB, mlx5_1:1/IB), NET/IB/GDRDMA x2, P2P/CUMEM x1, P2P/CUMEM/read x1"
     )
+
+
+def test_one_rank_has_nothing_to_connect() -> None:
+    found = parse_transport([answer("nccl-one-rank.log")])
+    assert found is not None
+    assert (found.network, found.devices, found.channels, found.complete) == ("Socket", ("lo:127.0.0.1",), {}, True)
+    assert found.words() == "NCCL 2.28.9+cuda13.0: network Socket (lo:127.0.0.1), one rank"
+    assert "is_alone" not in found.to_json()
 
 
 def test_sockets_and_shared_memory() -> None:

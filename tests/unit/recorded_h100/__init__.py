@@ -3,6 +3,7 @@
 `smi-query.xml`: nvidia-smi -q -x. `gpus.csv`, `states.csv`, `remapped-rows.csv`, `users.csv`: the queries of
 `guard/gpus.py` and `guard/gpu_states.py`. `help-query-gpu.txt`: the names that nvidia-smi --help-query-gpu lists.
 `unknown-field.txt`: a query with the field `no.such.field`, exit code 2. `driver-version.txt`: the file in procfs.
+`nccl-one-rank.log`: NCCL 2.28.9 of a job of one rank, without the lines of most channels and of trees.
 """
 
 from pathlib import Path
