@@ -12,6 +12,7 @@ DRIVER_PACKAGE = re.compile(
     r"libcuda1|libnvidia-(compute|decode|ml)|nvidia-(current|dkms|driver|headless|kernel|open|smi|utils)|"
     r"cuda-drivers|kmod-nvidia|linux-modules-nvidia"
 )
+FROM_NO_PACKAGE = "came from no package that this role knows"
 EPOCH_AND_REVISION = re.compile(r"^\d+:|-.*$")
 
 
@@ -43,24 +44,29 @@ def occupants(reasons: List[str], users: List[Dict[str, Any]]) -> List[str]:
     return [*reasons, *([f"GPUs are in use by {held}"] if held else [])]
 
 
-def foreign(facts: Mapping[str, Any], torch_version: str, floor: str, replace: bool) -> Dict[str, str]:
-    """Decision on a driver that came from no package known here: from NVIDIA's own installer, or an image's maker.
+def foreign(facts: Mapping[str, Any], torch_version: str, floor: str, replace: bool, differs: bool) -> Dict[str, str]:
+    """Decision on a driver that this role has not installed: the site's packages, NVIDIA's installer, an image's maker.
 
-    floor: oldest branch for this version of torch; empty if none is to be checked. The action is use, refuse, or none
-    (there is no such driver, or it may be replaced); why is for the message.
+    floor: oldest branch for this version of torch; empty if none is to be checked. differs: packages would have to be
+    installed or changed. The action is use, refuse, or none (there is no such driver, or it may be replaced); origin
+    and why are for the message.
     """
     driver = facts["driver"]
-    if not driver["program"] or any(DRIVER_PACKAGE.match(name) for name in facts["packages"]):
-        return {"action": "none", "why": ""}
+    packaged = sorted(name for name in facts["packages"] if DRIVER_PACKAGE.match(name))
+    if not driver["program"] or set(packaged) & set(facts["recorded"]) or (packaged and not differs):
+        return {"action": "none", "why": "", "origin": ""}
+    origin = (
+        f"is of packages that this role has not installed ({', '.join(packaged[:3])})" if packaged else FROM_NO_PACKAGE
+    )
     version, why = driver["loaded"]["version"], ""
     if replace:
-        why = f"{driver['uninstaller']} is still there" if driver["uninstaller"] else ""
-        return {"action": "refuse" if why else "none", "why": why}
+        why = f"{driver['uninstaller']} is still there" if driver["uninstaller"] and not packaged else ""
+        return {"action": "refuse" if why else "none", "why": why, "origin": origin}
     if not version:
         why = "its module is not loaded"
     elif floor and int(version.split(".")[0]) < int(floor):
         why = f"{version} is too old for torch {torch_version}, which needs {floor}"
-    return {"action": "refuse" if why else "use", "why": why or version}
+    return {"action": "refuse" if why else "use", "why": why or version, "origin": origin}
 
 
 # Kernel that each release came with; a newer one is of Ubuntu's hardware enablement (HWE) series.

@@ -6,10 +6,11 @@ import shutil
 import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
-from typing import Any, Dict
+from typing import Any, Dict, List
 
 from ansible_collections.ddp.play.plugins.module_utils import (
     driver_problems,
+    host_record,
     nvidia,
     occupants,
     pci,
@@ -27,6 +28,7 @@ ARGUMENTS: Dict[str, Dict[str, Any]] = {
     "sysfs": {"type": "path", "default": "/sys"},
     "procfs": {"type": "path", "default": "/proc"},
     "packages": {"type": "list", "elements": "str", "default": []},
+    "role": {"type": "str", "default": ""},
     "exclude": {"type": "list", "elements": "str", "default": []},
     "units": {"type": "list", "elements": "str", "default": []},
     "users": {"type": "bool", "default": False},
@@ -79,6 +81,12 @@ def programs() -> Dict[str, str]:
     return {"program": shutil.which("nvidia-smi") or "", "uninstaller": shutil.which("nvidia-uninstall") or ""}
 
 
+def added_by(role: str) -> List[str]:
+    """Packages that this role has added to the host, by its record; without the architecture that dpkg may append."""
+    found = host_record.names(host_record.RECORD, role, host_record.PACKAGES) if role else []
+    return sorted({name.split(":")[0] for name in found})
+
+
 def smi() -> Dict[str, Any]:
     """Parsed output of `nvidia-smi -q -x`, with a time limit of 120 s; `error` has the reason if there is none."""
     rc, out, err = run(["nvidia-smi", "-q", "-x"], timeout_s=120)
@@ -129,6 +137,7 @@ def gather(params: Dict[str, Any]) -> Dict[str, Any]:
         "secure_boot": nvidia.parse_secure_boot(read_bytes(sysfs / SECURE_BOOT)),
         "dkms": nvidia.parse_dkms(run(["dkms", "status"])[1]),
         "packages": packages(params["packages"], params["exclude"]),
+        "recorded": added_by(params["role"]),
         "units": unit_states(params["units"]),
         "reboot": {"needed": bool(reasons), "reasons": reasons},
     }

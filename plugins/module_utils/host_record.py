@@ -53,6 +53,14 @@ def is_new(path: str) -> bool:
         return False
 
 
+def names(path: str, role: str, kind: str) -> List[str]:
+    """A list of the record of a role, such as the packages that it has added; empty if the record is damaged."""
+    try:
+        return list(load(path).get(role, {}).get(kind, []))
+    except (OSError, ValueError, AttributeError):
+        return []
+
+
 def add_names(path: str, role: str, kind: str, names: List[str]) -> None:
     """Add names to a list in the record of a role, such as those of packages."""
     if not names:

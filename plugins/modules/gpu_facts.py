@@ -24,6 +24,10 @@ options:
     type: list
     elements: str
     default: []
+  role:
+    description: Role whose record tells which packages it has added to the host, as C(recorded).
+    type: str
+    default: ""
   exclude:
     description: Glob patterns of package names to exclude.
     type: list
@@ -74,8 +78,8 @@ ansible_facts:
   contains:
     ddp_gpu:
       description:
-        - gpus, flavours, nvswitches, nvlink5, driver, kernel, secure_boot, dkms, packages, units, reboot, users,
-          problems.
+        - gpus, flavours, nvswitches, nvlink5, driver, kernel, secure_boot, dkms, packages, recorded, units, reboot,
+          users, problems.
       type: dict
 """
 

@@ -1,4 +1,4 @@
-"""nvidia_driver where the driver came from no package: used as it is, or refused, and never overwritten unasked."""
+"""nvidia_driver on a driver that it has not installed: used as it is, or refused, never replaced or removed unasked."""
 
 from __future__ import annotations
 
@@ -32,6 +32,20 @@ def _installed_by_hand(host: Host) -> None:
     )
 
 
+def test_a_removal_leaves_it_and_what_belongs_to_it(host: Host) -> None:
+    """Packages next to it, such as that of the fabric manager, are the site's too."""
+    fabric = f"$(find . -name nvidia-fabricmanager_{NEWEST_580}-1_*.deb)"
+    host.sh(f"cd {mirrors.STUB} && dpkg -i --force-depends {fabric} && systemctl enable --now nvidia-fabricmanager")
+    try:
+        outcome = play(host, tasks_from="remove")
+        assert (outcome.rc, outcome.changed) == (0, 0), outcome.text
+        assert "nvidia-fabricmanager" in versions(host)
+        assert host.sh("systemctl is-active nvidia-fabricmanager").strip() == "active"
+        assert host.sh(f"ls {SMI}").strip() == SMI
+    finally:
+        host.sh("systemctl disable --now nvidia-fabricmanager; dpkg -P --force-depends nvidia-fabricmanager")
+
+
 @pytest.mark.parametrize("flags", [(), ("--check",)], ids=["provision", "check"])
 def test_one_that_works_is_used_as_it_is(host: Host, flags: tuple[str, ...]) -> None:
     outcome = play(host, *flags)
@@ -43,12 +57,12 @@ def test_one_that_works_is_used_as_it_is(host: Host, flags: tuple[str, ...]) -> 
 
 def test_an_old_one_is_used_where_no_torch_is_to_be_judged(host: Host) -> None:
     host.show(Hardware(loaded=OLD))
-    outcome = play(host, torch_version="", verify_cuda=False, expected_gpus=2)
+    outcome = play(host, torch_version="", expected_gpus=2)
     assert f"nvidia-smi is of version {NEWEST_580}, the module is {OLD}" in outcome.text, (
         "the files are of the other one"
     )
     host.sh(f"sed -i s/{NEWEST_580}/{OLD}/ {SMI}")
-    outcome = play(host, torch_version="", verify_cuda=False)
+    outcome = play(host, torch_version="")
     assert (outcome.rc, outcome.changed) == (0, 0), outcome.text
     assert f"skipped: nvidia_driver: driver {OLD} ({SMI}) came from no package" in outcome.text
 
@@ -58,10 +72,10 @@ def test_verify_judges_it(host: Host) -> None:
     assert outcome.rc == 0, outcome.text
     assert "is used as it is" in outcome.text
     host.sh("mkdir -p /etc/ddp-stub; echo 3 > /etc/ddp-stub/cuinit; echo 1 > /etc/ddp-stub/gpus")
-    outcome = play(host, tasks_from="verify")
+    outcome = play(host, tasks_from="verify", expected_gpus=2)
     assert outcome.rc != 0
     assert (
-        "came from no package that this role knows, is not as wanted: GPU counts differ: nvidia-smi 1, sysfs 2"
+        "came from no package that this role knows, is not as wanted: GPU counts differ: nvidia-smi 1, inventory 2"
         in outcome.text
     )
     assert "no CUDA context: cuInit 3" in outcome.text
@@ -92,3 +106,26 @@ def test_packages_replace_it_only_if_asked_and_without_its_uninstaller(host: Hos
     second = play(host)
     assert (second.rc, second.changed) == (0, 0), second.text
     assert play(host, tasks_from="remove").rc == 0
+
+
+def test_packages_of_the_site_stay_in_their_version_and_after_a_removal(host: Host) -> None:
+    """A driver of another version than the wanted one, from the vendor's packages, which somebody else installed."""
+    older = "580.105.08"
+    host.sh(f"rm -f {UNINSTALLER} {SMI} /usr/lib/x86_64-linux-gnu/libcuda.so.1; mkdir -p /srv/debs")
+    names = "libcuda1 libnvidia-ml1 nvidia-modprobe nvidia-driver-cuda"
+    host.sh(f"cd {mirrors.STUB} && for n in {names}; do cp $(find . -name ${{n}}_{older}-1_*.deb) /srv/debs; done")
+    host.sh("dpkg -i --force-depends /srv/debs/*.deb")
+    host.show(Hardware(loaded=older))
+    there = versions(host)
+    try:
+        outcome = play(host)
+        assert (outcome.rc, outcome.changed) == (0, 0), outcome.text
+        assert (
+            "is of packages that this role has not installed (libcuda1, libnvidia-ml1, nvidia-driver-cuda)"
+            in outcome.text
+        )
+        removed = play(host, tasks_from="remove")
+        assert (removed.rc, removed.changed) == (0, 0), removed.text
+        assert versions(host) == there
+    finally:
+        host.sh(f"dpkg -P --force-depends {names}")

@@ -195,31 +195,39 @@ def test_problems_of_the_driver_and_of_files(
 
 
 SMI, UNINSTALL = "/usr/bin/nvidia-smi", "/usr/bin/nvidia-uninstall"
+THEIRS = ("nvidia-utils-580", "libnvidia-compute-580")
 
 
 @pytest.mark.parametrize(
-    ("program", "loaded", "packages", "torch", "replace", "uninstaller", "found"),
+    ("program", "loaded", "packages", "recorded", "torch", "replace", "uninstaller", "found"),
     [
-        ("", "580.1", {}, "2.13", False, "", ("none", "")),
-        (SMI, "580.1", {"nvidia-utils-580": {}}, "2.13", False, "", ("none", "")),
-        (SMI, "580.1", {"nvidia-settings": {}, "nvidia-prime": {}}, "2.13", False, "", ("use", "580.1")),
-        (SMI, "580.1", {}, "2.13", False, UNINSTALL, ("use", "580.1")),
-        (SMI, "570.86", {}, "2.13", False, UNINSTALL, ("refuse", "570.86 is too old for torch 2.13, which needs 580")),
-        (SMI, "570.86", {}, "", False, "", ("use", "570.86")),
-        (SMI, "", {}, "2.13", False, "", ("refuse", "its module is not loaded")),
-        (SMI, "570.86", {}, "2.13", True, "", ("none", "")),
-        (SMI, "580.1", {}, "2.13", True, UNINSTALL, ("refuse", f"{UNINSTALL} is still there")),
+        ("", "580.1", (), (), "2.13", False, "", ("none", "")),
+        (SMI, "580.1", (), (), "2.13", False, UNINSTALL, ("use", "580.1")),
+        (SMI, "580.1", ("nvidia-settings", "nvidia-prime"), (), "2.13", False, "", ("use", "580.1")),
+        (SMI, "580.1", THEIRS, (), "2.13", False, "", ("use", "580.1")),
+        (SMI, "580.1", THEIRS, THEIRS, "2.13", False, "", ("none", "")),
+        (SMI, "570.86", THEIRS, THEIRS[:1], "2.13", False, "", ("none", "")),
+        (SMI, "570.86", (), (), "2.13", False, "", ("refuse", "570.86 is too old for torch 2.13, which needs 580")),
+        (SMI, "570.86", THEIRS, (), "2.13", False, "", ("refuse", "570.86 is too old for torch 2.13, which needs 580")),
+        (SMI, "570.86", (), (), "", False, "", ("use", "570.86")),
+        (SMI, "", (), (), "2.13", False, "", ("refuse", "its module is not loaded")),
+        (SMI, "570.86", (), (), "2.13", True, "", ("none", "")),
+        (SMI, "570.86", THEIRS, (), "2.13", True, UNINSTALL, ("none", "")),
+        (SMI, "580.1", (), (), "2.13", True, UNINSTALL, ("refuse", f"{UNINSTALL} is still there")),
     ],
 )
-def test_a_driver_that_came_from_no_package(
-    program: str,
-    loaded: str,
-    packages: dict[str, Any],
-    torch: str,
-    replace: bool,
-    uninstaller: str,
-    found: tuple[str, str],
-) -> None:
+def test_a_driver_that_this_role_has_not_installed(
+    program: str, loaded: str, packages: tuple[str, ...], recorded: tuple[str, ...], torch: str, replace: bool,
+    uninstaller: str, found: tuple[str, str],
+) -> None:  # fmt: skip
     driver = {"program": program, "uninstaller": uninstaller, "loaded": {"version": loaded}}
-    decision = nvidia_driver.foreign({"driver": driver, "packages": packages}, torch, "580" if torch else "", replace)
+    facts = {"driver": driver, "packages": {name: {} for name in packages}, "recorded": list(recorded)}
+    decision = nvidia_driver.foreign(facts, torch, "580" if torch else "", replace, True)
     assert (decision["action"], decision["why"]) == found
+    if decision["action"] != "none":
+        words = "(libnvidia-compute-580, nvidia-utils-580)" if packages == THEIRS else "no package that this role knows"
+        assert words in decision["origin"]
+    same = nvidia_driver.foreign(facts, torch, "580" if torch else "", replace, False)
+    assert same["action"] == ("none" if packages == THEIRS else decision["action"]), (
+        "packages as wanted need no decision"
+    )
