@@ -129,11 +129,11 @@ def test_a_directory_and_an_archive_have_the_same_files_and_only_their_owner_rea
     write_bundle(tmp_path / "ticket.tar.gz", checked, answer, ABOUT)
     with tarfile.open(tmp_path / "ticket.tar.gz") as archive:
         packed = {row.name: row for row in archive.getmembers()}
-        archive.extractall(tmp_path / "out", filter="data")
+        contents = {name: file.read() for name, row in packed.items() if (file := archive.extractfile(row))}
     plain = {str(path.relative_to(tmp_path)): path for path in (tmp_path / "ticket").rglob("*") if path.is_file()}
     assert set(packed) == set(plain)
     for name, path in plain.items():
-        assert path.read_bytes() == (tmp_path / "out" / name).read_bytes()
+        assert path.read_bytes() == contents[name]
         assert (path.stat().st_mode & 0o777, packed[name].mode) == (0o600, 0o600)
     assert (tmp_path / "ticket.tar.gz").stat().st_mode & 0o777 == 0o600
     assert (tmp_path / "ticket").stat().st_mode & 0o777 == 0o700
