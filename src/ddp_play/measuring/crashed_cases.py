@@ -79,7 +79,7 @@ def rows_before(crash: Crash, results: RankResults) -> list[dict[str, Any]]:
     for result in results.values():
         for row in _rows(result, "this_rank"):
             if row.get("status") in SEVERITY:
-                found.setdefault(row["name"], []).append(row)
+                found.setdefault(row["name"], []).append(_outcome(row))
     # a peer may have gone on behind the case that crashed, or say that torch refused it: its connection was closed
     later = {crash.case, *crash.rest}
     return [worst_row(rows) for name, rows in found.items() if name not in later]
@@ -103,6 +103,18 @@ def merged_result(first: Mapping[str, Any], parts: Sequence[Sequence[Mapping[str
     kept = {key: first.get(key) for key in ("world_size", "backend", "device", "torch")}
     status = "finished" if cases.keys() <= known.keys() else "incomplete"
     return {**kept, "status": status, "collectives": rows}
+
+
+def _outcome(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row with the fields that the trainer writes, whatever is in it."""
+    seconds, documented = row.get("seconds"), row.get("documented")
+    known = _row(row["name"], row["status"], documented if isinstance(documented, bool) else None, "")
+    detail = row.get("detail")
+    return {
+        **known,
+        "detail": detail if isinstance(detail, str) else "",
+        "seconds": seconds if isinstance(seconds, int | float) else 0.0,
+    }
 
 
 def _row(name: str, status: str, documented: bool | None, detail: str) -> dict[str, Any]:

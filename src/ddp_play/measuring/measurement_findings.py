@@ -47,7 +47,7 @@ def collective_table(results: Mapping[str, Mapping[str, Any]]) -> dict[str, dict
     for variant, result in results.items():
         for row in result.get("collectives", ()):
             table.setdefault(row["name"], {})[variant] = CollectiveResult(
-                row["status"], row["documented"], row["detail"]
+                row["status"], row.get("documented"), str(row.get("detail", ""))
             )
     return table
 

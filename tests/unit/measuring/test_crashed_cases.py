@@ -15,7 +15,7 @@ from ddp_play.measuring.crashed_cases import (
     signal_of,
     worst_row,
 )
-from ddp_play.measuring.measurement_findings import SEVERITY
+from ddp_play.measuring.measurement_findings import SEVERITY, collective_table
 from trainer import collective_check
 from trainer.collective_cases import CASES as CASES_OF_TRAINER
 
@@ -168,3 +168,20 @@ def test_cases_that_no_run_tried() -> None:
         ("objects", "not run", None),
     ]
     assert merged["status"] == "incomplete"
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"name": "broadcast", "status": "works"},
+        {"name": "broadcast", "status": "works", "seconds": "long", "documented": "yes", "detail": ["x"]},
+    ],
+)
+def test_rows_of_another_form_do_not_cost_the_table(odd: dict[str, Any]) -> None:
+    results = {0: running("all_reduce", row("broadcast")), 1: running("all_reduce", odd)}
+    rows = rows_before(CRASH, results)
+    assert [(found["name"], found["status"]) for found in rows] == [("broadcast", "works")]
+    merged = merged_result(results[1], [rows_before(CRASH, {1: results[1]})])
+    table = collective_table({"gloo cpu": merged})
+    assert table["broadcast"]["gloo cpu"].detail == ""
+    assert table["all_reduce"]["gloo cpu"].status == "not run"
