@@ -170,6 +170,22 @@ def test_the_forerunner_of_the_toolkit_stays_until_the_toolkit_can_be_had(host: 
     assert host.play("nvidia_container_toolkit", TOOLKIT, tasks_from="remove").rc == 0
 
 
+def test_a_toolkit_of_the_site_stays_when_the_role_is_removed(host: Host) -> None:
+    host.show(GPUS)
+    host.sh("echo 'deb [trusted=yes] file:/srv/stub ./' > /etc/apt/sources.list.d/before.list; apt-get update -qq")
+    host.sh("apt-get install -y -qq nvidia-container-toolkit; rm /etc/apt/sources.list.d/before.list")
+    installed = "dpkg-query -W -f '${Package} ${db:Status-Status}\\n' '*nvidia-container*'"
+    before = host.sh(installed)
+    assert "nvidia-container-toolkit" in before
+    try:
+        assert converge(host, "nvidia_container_toolkit", TOOLKIT).rc == 0
+        removed = host.play("nvidia_container_toolkit", TOOLKIT, tasks_from="remove")
+        assert removed.rc == 0, removed.text
+        assert host.sh(installed) == before
+    finally:
+        host.sh("apt-get purge -y -qq --allow-change-held-packages '*nvidia-container*'")
+
+
 def test_nccl(host: Host) -> None:
     host.show(GPUS)
     assert converge(host, "nccl", NCCL).changed == 1
