@@ -28,7 +28,7 @@ AGENT_LOG = "torchrun.log"  # in LOGS: output of a host's torchrun itself
 METRICS, RESULT, ERROR_FILE = "metrics.jsonl", "result.json", "error.json"
 NCCL_NOTES, FLIGHT_RECORDER = "nccl.log", "flight-recorder-"
 STARTED, EXITED = ".started", ".exited"  # of a rank under torchrun: its pid, its exit code
-# Program in an attempt's directory with which a command enters the container that pyxis has made.
+# Shell script in an attempt's directory with which a command enters the container that pyxis has made.
 ENTER = "enter-container"
 # Before the name of a variable for the dynamic loader: it is for the command, and not for what enters the container.
 INSIDE = "DDP_PLAY_INSIDE_"

@@ -58,7 +58,7 @@ LOGGED = "    "  # before a line of enroot's log
 def held(
     place: HostRun, spec: Dict[str, Any], withdrawn: Callable[[], bool] = lambda: False
 ) -> "Iterator[Sequence[int]]":
-    """Make the container, and the program that enters it; nothing for another runtime than pyxis.
+    """Make the container, and the script that enters it; nothing for another runtime than pyxis.
 
     Yields what the guard has to inherit: while it is open in any process, the container stays. Raises Refused with
     what pyxis says.
@@ -158,14 +158,12 @@ def reason(text: str) -> str:
 
 
 def _describe(place: HostRun, pid: int) -> None:
-    """Write what `container_entry` needs, and the program that starts it, for ranks and for `ddp-play exec`."""
+    """Write what `container_entry` needs, and the shell script that starts it, for ranks and for `ddp-play exec`."""
     write_json(
         place.container, {"pid": pid, "namespaces": namespaces(pid), "env": image_env(Path("/proc/%d/environ" % pid))}
     )
     words = [sys.executable, "-I", "-S", sys.argv[0], "enter", str(place.container)]
-    program = place.root / ENTER
-    program.write_text('#!/bin/sh\nexec %s "$@"\n' % " ".join(map(shlex.quote, words)))
-    program.chmod(0o700)
+    (place.root / ENTER).write_text('exec %s "$@"\n' % " ".join(map(shlex.quote, words)))
 
 
 def image_env(environ: Path) -> Dict[str, str]:

@@ -88,9 +88,9 @@ def pyxis_spec(
 
 
 def entered(image_words: tuple[str, ...], argv: Sequence[str], directory: str) -> list[str]:
-    """The command inside the container: the guard has made the program that enters it."""
+    """The command inside the container. The guard has made the script, in a directory that may be mounted noexec."""
     workdir = next(word.removeprefix(WORKDIR) for word in image_words if word.startswith(WORKDIR))
-    return [f"{directory}/{ENTER}", workdir, *argv]
+    return ["/bin/sh", f"{directory}/{ENTER}", workdir, *argv]
 
 
 def entering_env(env: Mapping[str, str]) -> dict[str, str]:

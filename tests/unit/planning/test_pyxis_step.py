@@ -73,11 +73,11 @@ def test_a_mount_that_the_option_cannot_hold_is_refused(mount: dict[str, str]) -
 def test_the_spec_of_a_host_has_the_entry_and_the_options_of_the_step() -> None:
     step = ("srun", "--container-image=/x.sqsh", "--container-workdir=/app")
     assert pyxis_spec(step, ["python", "x"], {"A": "b", "LD_PRELOAD": "/l.so"}, "/state/r") == {
-        "argv": ["/state/r/enter-container", "/app", "python", "x"],
+        "argv": ["/bin/sh", "/state/r/enter-container", "/app", "python", "x"],
         "env": {"A": "b", "DDP_PLAY_INSIDE_LD_PRELOAD": "/l.so"},
         "workdir": "/",
         "step_options": ["--container-image=/x.sqsh", "--container-workdir=/app"],
     }
-    assert entered(step, [], "/d") == ["/d/enter-container", "/app"]
+    assert entered(step, [], "/d") == ["/bin/sh", "/d/enter-container", "/app"]
     assert entering_env({}) == {}
     assert (is_step(step), is_step(("/usr/bin/apptainer", "exec")), is_step(())) == (True, False, False)

@@ -83,7 +83,7 @@ def test_a_command_enters_the_container_of_the_rank(paths: RunPaths) -> None:
     text = exec_command(run(paths, directories={"h2": "/state/h2"}), 1, ["sh", "-c", "a b"], terminal=False)[-1]
     assert text == (
         "exec env -i TERM=\"$TERM\" RANK=1 DDP_PLAY_INSIDE_LD_PRELOAD=/l.so 'NOTE=a b' "
-        "/state/h2/enter-container /app sh -c 'a b'"
+        "/bin/sh /state/h2/enter-container /app sh -c 'a b'"
     )
 
 
