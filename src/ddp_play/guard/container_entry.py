@@ -6,6 +6,7 @@ The process stays the same, so its pid, its signals and its exit code are those 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any, Dict, List
@@ -17,6 +18,7 @@ from .run_directory import read_json
 # that of cgroups: the paths in /proc/self/cgroup stay those below /sys/fs/cgroup, which is the host's.
 NAMESPACES = ("user", "ipc", "uts", "net", "mnt")
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
+IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # and then by what it becomes
 
 
 def main(file: str, workdir: str, command: List[str]) -> None:
@@ -34,6 +36,8 @@ def main(file: str, workdir: str, command: List[str]) -> None:
         os.chdir(workdir)
     except OSError as error:
         _end("the working directory %s cannot be used in the container: %s" % (workdir, error.strerror), NOT_EXECUTABLE)
+    for number in IGNORED_BY_PYTHON:
+        signal.signal(number, signal.SIG_DFL)
     try:
         os.execvpe(command[0], command, env)  # noqa: S606 - a rank, as the job says it
     except OSError as error:

@@ -48,6 +48,11 @@ def test_its_exit_code_is_that_of_the_process(tmp_path: Path) -> None:
     assert enter(tmp_path, "/", "sh", "-c", "kill -9 $$").returncode == -9
 
 
+def test_it_ignores_no_signal_that_python_does(tmp_path: Path) -> None:
+    done = enter(tmp_path, "/", "sh", "-c", "grep SigIgn /proc/self/status")
+    assert done.stdout.split() == ["SigIgn:", "0" * 16], done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
