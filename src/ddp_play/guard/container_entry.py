@@ -24,7 +24,8 @@ IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # and then by what it beco
 def main(file: str, workdir: str, command: List[str]) -> None:
     """Become the command, in the container that the file describes. SystemExit, with the reason on stderr."""
     known = read_json(Path(file))
-    if known is None or namespaces(int(known["pid"])) != known["namespaces"]:
+    there = namespaces(int(known["pid"])) if known else {}
+    if not there or known is None or there != known["namespaces"]:
         _end("the container of this run has ended: its step of the Slurm job is over", NOT_EXECUTABLE)
         return
     env = {**known["env"], **{name.removeprefix(INSIDE): value for name, value in os.environ.items()}}
@@ -46,7 +47,7 @@ def main(file: str, workdir: str, command: List[str]) -> None:
 
 
 def namespaces(pid: int) -> Dict[str, str]:
-    """The namespaces of a process, those of NAMESPACES; empty if it has ended."""
+    """The namespaces of a process, those of NAMESPACES; empty if it has ended, or one of them cannot be read."""
     try:
         return {name: os.readlink("/proc/%d/ns/%s" % (pid, name)) for name in NAMESPACES}
     except OSError:

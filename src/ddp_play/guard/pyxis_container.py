@@ -33,8 +33,14 @@ KEPT = ("SLURM_CONF",)
 # Of the step and of a login, and not of the image.
 OF_THE_STEP = (*OF_SLURM, "DDP_PLAY_")
 OF_A_LOGIN = ("HOME", "LOGNAME", "OLDPWD", "PWD", "SHELL", "SHLVL", "TERM", "TMPDIR", "USER", "_")
-# Slurm signals all steps at the end of a job, while the ranks still write checkpoints.
-HOLD = 'trap "" TERM INT HUP USR1 USR2 QUIT; echo $$; read -r _ < %s'
+# Slurm signals all steps at the end of a job, while the ranks still write checkpoints. Opened for both ends first, the
+# pipe gives an end of file, and no wait for a writer, if its holder was killed meanwhile. A site's prolog of a task, or
+# an entrypoint, may print before.
+HOLD = (
+    'trap "" TERM INT HUP USR1 USR2 QUIT; fifo=%s; [ -p "$fifo" ] || exit 1; '
+    'exec 3<> "$fifo" 4< "$fifo" 3>&-; echo; echo ddp-play $$; read -r _ <&4'
+)
+HELD = re.compile(rb"^ddp-play (\d+)\n", re.MULTILINE)
 # Words of pyxis, or of what it has started -> what helps.
 HINTS = (
     (r"unrecognized option|invalid option", "install pyxis and enroot on all nodes (HOSTS), and restart slurmd there"),
@@ -103,12 +109,12 @@ def _started(place: HostRun, words: List[str], limit_s: float, withdrawn: Callab
         )  # fmt: skip
     until = time.monotonic() + limit_s
     while True:
-        code, said = child.poll(), output.read_bytes()
-        if said.endswith(b"\n"):
-            _leave(child)
-            return int(said.split()[0])
+        code, held_by = child.poll(), HELD.search(output.read_bytes())
         if code is not None:
             _refuse(errors.read_text(errors="replace"), code)
+        if held_by:
+            _leave(child)
+            return int(held_by[1])
         if withdrawn() or time.monotonic() > until:
             _give_up(child)
             if time.monotonic() > until:
@@ -158,10 +164,19 @@ def reason(text: str) -> str:
 
 
 def _describe(place: HostRun, pid: int) -> None:
-    """Write what `container_entry` needs, and the shell script that starts it, for ranks and for `ddp-play exec`."""
-    write_json(
-        place.container, {"pid": pid, "namespaces": namespaces(pid), "env": image_env(Path("/proc/%d/environ" % pid))}
-    )
+    """Write what `container_entry` needs, and the shell script that starts it, for ranks and for `ddp-play exec`.
+
+    Raises Refused if the container has ended.
+    """
+    found = namespaces(pid)
+    try:
+        env = image_env(Path("/proc/%d/environ" % pid))
+    except OSError:
+        found = {}
+    if not found:
+        why = reason(place.container_errors.read_text(errors="replace"))
+        raise Refused("the container that pyxis made has ended already, or cannot be entered%s" % (why and ": " + why))
+    write_json(place.container, {"pid": pid, "namespaces": found, "env": env})
     words = [sys.executable, "-I", "-S", sys.argv[0], "enter", str(place.container)]
     (place.root / ENTER).write_text('exec %s "$@"\n' % " ".join(map(shlex.quote, words)))
 

@@ -76,6 +76,12 @@ def test_a_container_that_has_ended_is_not_entered(tmp_path: Path, taken: bool) 
     assert "the container of this run has ended" in done.stderr
 
 
+def test_a_container_whose_namespaces_were_never_known_is_not_entered(tmp_path: Path) -> None:
+    done = enter(tmp_path, "/", "echo", "wrong", pid=2**22 + 1, namespaces={})
+    assert (done.returncode, done.stdout) == (126, "")
+    assert "the container of this run has ended" in done.stderr
+
+
 def test_a_process_that_is_gone_has_no_namespaces() -> None:
     assert namespaces(2**22 + 1) == {}
     assert namespaces(os.getpid())["user"].startswith("user:[")

@@ -109,6 +109,49 @@ def test_signals_that_slurm_sends_to_all_steps_do_not_end_it(place: HostRun) -> 
         assert processes.alive(pid, None)
 
 
+def test_what_others_print_before_is_no_pid(place: HostRun) -> None:
+    prints = "echo a prolog of 2 words; printf 'no end of line'; sleep 0.3; "
+    with held(place, srun(place, prints + STEP)):
+        pid = json.loads((place.root / "container.json").read_text())["pid"]
+        assert processes.alive(pid, None)
+
+
+def test_a_step_that_prints_and_ends_makes_none(place: HostRun) -> None:
+    with pytest.raises(Refused, match="exit code 3"), held(place, srun(place, "echo hello; exit 3")):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("ends", "words"),
+    [
+        ("exit 1", r"cannot make the container: --container-mounts: source path does not exist: /nope"),
+        ("exec sleep 600", r"has ended already, .*: --container-mounts: source path does not exist: /nope"),
+    ],
+)
+def test_a_container_that_ends_at_once_is_refused_with_what_pyxis_says(place: HostRun, ends: str, words: str) -> None:
+    """The process in it is gone, with srun or before srun is."""
+    spec = srun(place, f"cat >&2 <<'E'\n{NO_MOUNT}E\necho ddp-play 4194305; {ends}")
+    with pytest.raises(Refused, match=words), held(place, spec):
+        pass
+
+
+def test_a_container_that_is_made_after_its_channel_was_killed_ends(place: HostRun, tmp_path: Path) -> None:
+    spec = srun(place, f"while ! [ -e {tmp_path}/go ]; do sleep 0.05; done; {STEP}")
+    source = (
+        "import json, sys; from pathlib import Path; from ddp_play.guard.pyxis_container import held; "
+        "from ddp_play.guard.run_directory import HostRun; "
+        "held(HostRun(Path(sys.argv[1])), json.loads(sys.argv[2])).__enter__()"
+    )
+    with subprocess.Popen([sys.executable, "-c", source, str(place.root), json.dumps(spec)]) as channel:
+        wait_until((tmp_path / "words").exists, timeout_s=20, what="srun")
+        channel.kill()
+    (tmp_path / "go").touch()
+    output = place.container_output
+    wait_until(lambda: output.read_bytes().endswith(b"\n"), timeout_s=10, what="the container")
+    pid = int(output.read_text().split()[-1])
+    wait_until(lambda: not processes.alive(pid, None), timeout_s=5, what="the end of the container")
+
+
 def test_a_command_enters_it_by_a_script_of_the_attempt(place: HostRun) -> None:
     with held(place, srun(place, STEP)):
         program = place.root / "enter-container"
