@@ -28,7 +28,8 @@ def main(file: str, workdir: str, command: List[str]) -> None:
     if not there or known is None or there != known["namespaces"]:
         _end("the container of this run has ended: its step of the Slurm job is over", NOT_EXECUTABLE)
         return
-    env = {**known["env"], **{name.removeprefix(INSIDE): value for name, value in os.environ.items()}}
+    own = {name[len(INSIDE) :]: value for name, value in os.environ.items() if name.startswith(INSIDE)}
+    env = {**known["env"], **own}
     try:
         _enter(known)
     except OSError as error:

@@ -30,7 +30,8 @@ NCCL_NOTES, FLIGHT_RECORDER = "nccl.log", "flight-recorder-"
 STARTED, EXITED = ".started", ".exited"  # of a rank under torchrun: its pid, its exit code
 # Shell script in an attempt's directory with which a command enters the container that pyxis has made.
 ENTER = "enter-container"
-# Before the name of a variable for the dynamic loader: it is for the command, and not for what enters the container.
+# Before the name of a variable of a command in that container. The shell and the Python that enter it add others
+# (PWD, SHLVL, LC_CTYPE), and the host's dynamic loader must not act on them.
 INSIDE = "DDP_PLAY_INSIDE_"
 # Variables with which enroot's NVIDIA hook gives a container the GPUs of its node, whatever its image says.
 NVIDIA = {"NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_DRIVER_CAPABILITIES": "compute,utility"}

@@ -32,6 +32,7 @@ OF_SLURM = ("SLURM", "SRUN_", "SBATCH_", "PMI", "PYXIS_", "ENROOT_")
 KEPT = ("SLURM_CONF",)
 # Of the step and of a login, and not of the image.
 OF_THE_STEP = (*OF_SLURM, "DDP_PLAY_")
+GPUS_OF_THE_STEP = ("CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK")
 OF_A_LOGIN = ("HOME", "LOGNAME", "OLDPWD", "PWD", "SHELL", "SHLVL", "TERM", "TMPDIR", "USER", "_")
 # Slurm signals all steps at the end of a job, while the ranks still write checkpoints. Opened for both ends first, the
 # pipe gives an end of file, and no wait for a writer, if its holder was killed meanwhile. A site's prolog of a task, or
@@ -184,4 +185,5 @@ def _describe(place: HostRun, pid: int) -> None:
 def image_env(environ: Path) -> Dict[str, str]:
     """Variables of the image, from those of the first process in the container."""
     rows = (os.fsdecode(row).partition("=") for row in environ.read_bytes().split(b"\0") if b"=" in row)
-    return {name: value for name, _, value in rows if name not in OF_A_LOGIN and not name.startswith(OF_THE_STEP)}
+    others = (*OF_A_LOGIN, *GPUS_OF_THE_STEP)
+    return {name: value for name, _, value in rows if name not in others and not name.startswith(OF_THE_STEP)}

@@ -82,6 +82,7 @@ def pyxis_spec(
     return {
         "argv": entered(image_words, argv, directory),
         "env": entering_env(env),
+        "secret_prefix": INSIDE,
         "workdir": "/",  # of the program that enters the container
         "step_options": list(image_words[1:]),
     }
@@ -95,7 +96,7 @@ def entered(image_words: tuple[str, ...], argv: Sequence[str], directory: str) -
 
 def entering_env(env: Mapping[str, str]) -> dict[str, str]:
     """The environment of the program that enters the container, for the command to have `env`."""
-    return {f"{INSIDE}{name}" if name.startswith("LD_") else name: value for name, value in env.items()}
+    return {f"{INSIDE}{name}": value for name, value in env.items()}
 
 
 def is_step(image_words: tuple[str, ...]) -> bool:

@@ -243,5 +243,6 @@ def test_outside_of_a_job_there_is_none(place: HostRun, monkeypatch: pytest.Monk
 
 def test_variables_of_the_image_are_told_from_those_of_the_step(tmp_path: Path) -> None:
     rows = ["PATH=/opt/bin:/bin", "SLURM_JOB_ID=1", "HOME=/root", "LD_LIBRARY_PATH=/l", "PYXIS_VERSION=0", "no value"]
+    rows += ["CUDA_VISIBLE_DEVICES=0", "GPU_DEVICE_ORDINAL=0", "ROCR_VISIBLE_DEVICES=0", "ZE_AFFINITY_MASK=0"]
     (tmp_path / "environ").write_bytes("\0".join([*rows, "TWO=a\nb=c", ""]).encode())
     assert image_env(tmp_path / "environ") == {"PATH": "/opt/bin:/bin", "LD_LIBRARY_PATH": "/l", "TWO": "a\nb=c"}

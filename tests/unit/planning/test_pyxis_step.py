@@ -74,7 +74,8 @@ def test_the_spec_of_a_host_has_the_entry_and_the_options_of_the_step() -> None:
     step = ("srun", "--container-image=/x.sqsh", "--container-workdir=/app")
     assert pyxis_spec(step, ["python", "x"], {"A": "b", "LD_PRELOAD": "/l.so"}, "/state/r") == {
         "argv": ["/bin/sh", "/state/r/enter-container", "/app", "python", "x"],
-        "env": {"A": "b", "DDP_PLAY_INSIDE_LD_PRELOAD": "/l.so"},
+        "env": {"DDP_PLAY_INSIDE_A": "b", "DDP_PLAY_INSIDE_LD_PRELOAD": "/l.so"},
+        "secret_prefix": "DDP_PLAY_INSIDE_",
         "workdir": "/",
         "step_options": ["--container-image=/x.sqsh", "--container-workdir=/app"],
     }
