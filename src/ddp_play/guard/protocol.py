@@ -35,6 +35,11 @@ ENTER = "enter-container"
 INSIDE = "DDP_PLAY_INSIDE_"
 # Variables with which enroot's NVIDIA hook gives a container the GPUs of its node, whatever its image says.
 NVIDIA = {"NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_DRIVER_CAPABILITIES": "compute,utility"}
+# Variables of a login with which enroot imports an image, and ENROOT_CONFIG_PATH: where it finds logins of registries.
+PROXIES = tuple(
+    name for text in ("http_proxy", "https_proxy", "all_proxy", "no_proxy") for name in (text, text.upper())
+)
+ENROOT_CONFIG = "ENROOT_CONFIG_PATH"
 # Kind of a dump in a frame; the other files of a rank have their names as kinds.
 DUMP = "flight-recorder"
 # What a host may send of files: per kind of file, and of artifacts in number, depth and names. Both ends check it.

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NoReturn, Sequence
 
 from .container_entry import namespaces
-from .protocol import ENTER, NVIDIA, WITHDRAWN
+from .protocol import ENROOT_CONFIG, ENTER, NVIDIA, PROXIES, WITHDRAWN
 from .refusal import Refused
 from .run_directory import write_json
 
@@ -29,7 +29,7 @@ LOOK_S = 0.05
 END_S = 10.0  # for a step that was told to end
 # Slurm's variables are about the step of this channel, and would be options of another.
 OF_SLURM = ("SLURM", "SRUN_", "SBATCH_", "PMI", "PYXIS_", "ENROOT_")
-KEPT = ("SLURM_CONF",)
+KEPT = ("SLURM_CONF", ENROOT_CONFIG)
 # Of the step and of a login, and not of the image.
 OF_THE_STEP = (*OF_SLURM, "DDP_PLAY_")
 GPUS_OF_THE_STEP = ("CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK")
@@ -184,6 +184,8 @@ def _describe(place: HostRun, pid: int) -> None:
 
 def image_env(environ: Path) -> Dict[str, str]:
     """Variables of the image, from those of the first process in the container."""
+    given = {name: os.environ.get(name) for name in PROXIES}  # of a login, unless the image has another value
     rows = (os.fsdecode(row).partition("=") for row in environ.read_bytes().split(b"\0") if b"=" in row)
     others = (*OF_A_LOGIN, *GPUS_OF_THE_STEP)
-    return {name: value for name, _, value in rows if name not in others and not name.startswith(OF_THE_STEP)}
+    found = {name: value for name, _, value in rows if name not in others and not name.startswith(OF_THE_STEP)}
+    return {name: value for name, value in found.items() if given.get(name) != value}

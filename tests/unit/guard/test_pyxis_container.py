@@ -79,8 +79,12 @@ def srun(place: HostRun, script: str) -> dict[str, Any]:
 STEP = 'while [ "$1" != /bin/sh ]; do shift; done; A_NAME="of the image" setsid "$@" & wait'
 
 
-def test_the_container_lasts_as_long_as_the_guard_has_its_pipe_open(place: HostRun) -> None:
+def test_the_container_lasts_as_long_as_the_guard_has_its_pipe_open(
+    place: HostRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
     spec = srun(place, STEP)
+    monkeypatch.setenv("ENROOT_CONFIG_PATH", "/team/enroot")
+    monkeypatch.setenv("https_proxy", "http://kim:s3cret@proxy:3128")
     with held(place, spec) as (alive,):
         with subprocess.Popen(["sleep", "600"], pass_fds=(alive,)) as guard:
             known = json.loads((place.root / "container.json").read_text())
@@ -99,6 +103,8 @@ def test_the_container_lasts_as_long_as_the_guard_has_its_pipe_open(place: HostR
     given = (place.root.parent / "env").read_text()
     assert "NVIDIA_VISIBLE_DEVICES=all" in given
     assert "SLURM_STEP_ID" not in given, "it would be about another step"
+    assert {"ENROOT_CONFIG_PATH=/team/enroot", "https_proxy=http://kim:s3cret@proxy:3128"} <= set(given.splitlines())
+    assert ("s3cret" in words, "https_proxy" in known["env"]) == (False, False)
 
 
 def test_signals_that_slurm_sends_to_all_steps_do_not_end_it(place: HostRun) -> None:
@@ -239,6 +245,13 @@ def test_outside_of_a_job_there_is_none(place: HostRun, monkeypatch: pytest.Monk
     monkeypatch.delenv("SLURM_JOB_ID")
     with pytest.raises(Refused, match="this is none"), held(place, srun(place, "exit 0")):
         pass
+
+
+def test_a_proxy_of_the_image_is_told_from_that_of_the_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://of-the-login:1")
+    monkeypatch.setenv("no_proxy", ".login")
+    (tmp_path / "environ").write_bytes(b"http_proxy=http://of-the-login:1\0no_proxy=.image\0HTTPS_PROXY=http://i:2\0")
+    assert image_env(tmp_path / "environ") == {"no_proxy": ".image", "HTTPS_PROXY": "http://i:2"}
 
 
 def test_variables_of_the_image_are_told_from_those_of_the_step(tmp_path: Path) -> None:
