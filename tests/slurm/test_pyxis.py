@@ -227,27 +227,34 @@ def test_a_requeued_job_has_new_containers(login: Login, image: str) -> None:
         ("/no/such.sqsh", "No such file or directory: /no/such.sqsh", "correct ddp_job_image: a .sqsh file that n"),
         (
             "own.invalid:5000/team/train:2",
-            "failed to import docker image: own.invalid:5000#team/train:2",
+            "own.invalid:5000#team/train:2: curl: (5) Could not resolve proxy: proxy.invalid",
             "or make a .sqsh file with enroot import",
         ),
     ],
 )
 def test_an_image_that_does_not_exist(login: Login, image: str, which: str, words: str, remedy: str) -> None:
     assert image
+    login.play.environment["https_proxy"] = "http://kim:s3cret@proxy.invalid:3128"
     done = login.play(*job(login, which, "true"), "--name", "absent")
     assert done.code == 69, done.err
     assert words in done.err
     assert remedy in done.err
+    assert "s3cret" not in done.err + (login.run_dir("absent") / "plan.json").read_text()
 
 
 def test_variables_secrets_and_artifacts_are_those_of_any_job(login: Login, image: str) -> None:
     login.play.write("src/own.txt", "of the source")
     says = 'echo "$GREETING" $FROM_IMAGE "$(cat "$KEY_FILE")" ${HOME##*/}'
-    command = f"{says}; echo $RANK > made-$RANK; cat own.txt; env | grep -c ^SLURM_"
+    foreign = "env | grep -c -e ^SLURM_ -e ^LC_CTYPE=; grep SigIgn /proc/self/status"
+    command = f"{says}; echo $RANK > made-$RANK; cat own.txt; {foreign}"
     values = {"env": {"GREETING": 'say "hi" $HOME'}, "secrets": {"KEY": "s3cret"}, "source": "src"}
     done = login.play(*job(login, image, f"{command} || true", **values), "--name", "whole")
     assert done.code == 0, done.err
-    assert logs(login, "whole")[3].splitlines() == ['say "hi" $HOME yes s3cret rank-3', "of the source0"]
+    assert logs(login, "whole")[3].splitlines() == [
+        'say "hi" $HOME yes s3cret rank-3',
+        "of the source0",
+        f"SigIgn:\t{1:016x}",  # SIGHUP, as for ranks of any runtime
+    ]
     assert sorted(path.name for path in (login.run_dir("whole") / "artifacts").rglob("made-*")) == [
         f"made-{number}" for number in range(4)
     ]

@@ -8,6 +8,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from ddp_play.engines.interface import OUTPUT
+from ddp_play.guard.protocol import ENROOT_CONFIG, PROXIES
 
 if TYPE_CHECKING:
     from ddp_play.engines.interface import Wanted
@@ -16,8 +17,9 @@ if TYPE_CHECKING:
 # Added to the job's own limits: Slurm's limit is the net below ours, which is exact.
 SLACK_MINUTES = 2
 SIGNAL_SLACK_S = 15
-# What a login over ssh has too. The controller's other variables may be secrets, and stay with it.
-LOGIN_ENVIRONMENT = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "USER")
+# What a login over ssh has too, and what imports of images need. The controller's other variables may be secrets, and
+# stay with it.
+LOGIN_ENVIRONMENT = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "USER", *PROXIES, ENROOT_CONFIG)
 _TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?\Z")
 
 

@@ -6,6 +6,7 @@ The process stays the same, so its pid, its signals and its exit code are those 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any, Dict, List
@@ -17,15 +18,18 @@ from .run_directory import read_json
 # that of cgroups: the paths in /proc/self/cgroup stay those below /sys/fs/cgroup, which is the host's.
 NAMESPACES = ("user", "ipc", "uts", "net", "mnt")
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
+IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # and then by what it becomes
 
 
 def main(file: str, workdir: str, command: List[str]) -> None:
     """Become the command, in the container that the file describes. SystemExit, with the reason on stderr."""
     known = read_json(Path(file))
-    if known is None or namespaces(int(known["pid"])) != known["namespaces"]:
+    there = namespaces(int(known["pid"])) if known else {}
+    if not there or known is None or there != known["namespaces"]:
         _end("the container of this run has ended: its step of the Slurm job is over", NOT_EXECUTABLE)
         return
-    env = {**known["env"], **{name.removeprefix(INSIDE): value for name, value in os.environ.items()}}
+    own = {name[len(INSIDE) :]: value for name, value in os.environ.items() if name.startswith(INSIDE)}
+    env = {**known["env"], **own}
     try:
         _enter(known)
     except OSError as error:
@@ -34,6 +38,8 @@ def main(file: str, workdir: str, command: List[str]) -> None:
         os.chdir(workdir)
     except OSError as error:
         _end("the working directory %s cannot be used in the container: %s" % (workdir, error.strerror), NOT_EXECUTABLE)
+    for number in IGNORED_BY_PYTHON:
+        signal.signal(number, signal.SIG_DFL)
     try:
         os.execvpe(command[0], command, env)  # noqa: S606 - a rank, as the job says it
     except OSError as error:
@@ -42,7 +48,7 @@ def main(file: str, workdir: str, command: List[str]) -> None:
 
 
 def namespaces(pid: int) -> Dict[str, str]:
-    """The namespaces of a process, those of NAMESPACES; empty if it has ended."""
+    """The namespaces of a process, those of NAMESPACES; empty if it has ended, or one of them cannot be read."""
     try:
         return {name: os.readlink("/proc/%d/ns/%s" % (pid, name)) for name in NAMESPACES}
     except OSError:

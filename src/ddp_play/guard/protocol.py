@@ -28,12 +28,18 @@ AGENT_LOG = "torchrun.log"  # in LOGS: output of a host's torchrun itself
 METRICS, RESULT, ERROR_FILE = "metrics.jsonl", "result.json", "error.json"
 NCCL_NOTES, FLIGHT_RECORDER = "nccl.log", "flight-recorder-"
 STARTED, EXITED = ".started", ".exited"  # of a rank under torchrun: its pid, its exit code
-# Program in an attempt's directory with which a command enters the container that pyxis has made.
+# Shell script in an attempt's directory with which a command enters the container that pyxis has made.
 ENTER = "enter-container"
-# Before the name of a variable for the dynamic loader: it is for the command, and not for what enters the container.
+# Before the name of a variable of a command in that container. The shell and the Python that enter it add others
+# (PWD, SHLVL, LC_CTYPE), and the host's dynamic loader must not act on them.
 INSIDE = "DDP_PLAY_INSIDE_"
 # Variables with which enroot's NVIDIA hook gives a container the GPUs of its node, whatever its image says.
 NVIDIA = {"NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_DRIVER_CAPABILITIES": "compute,utility"}
+# Variables of a login with which enroot imports an image, and ENROOT_CONFIG_PATH: where it finds logins of registries.
+PROXIES = tuple(
+    name for text in ("http_proxy", "https_proxy", "all_proxy", "no_proxy") for name in (text, text.upper())
+)
+ENROOT_CONFIG = "ENROOT_CONFIG_PATH"
 # Kind of a dump in a frame; the other files of a rank have their names as kinds.
 DUMP = "flight-recorder"
 # What a host may send of files: per kind of file, and of artifacts in number, depth and names. Both ends check it.

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NoReturn, Sequence
 
 from .container_entry import namespaces
-from .protocol import ENTER, NVIDIA, WITHDRAWN
+from .protocol import ENROOT_CONFIG, ENTER, NVIDIA, PROXIES, WITHDRAWN
 from .refusal import Refused
 from .run_directory import write_json
 
@@ -29,12 +29,19 @@ LOOK_S = 0.05
 END_S = 10.0  # for a step that was told to end
 # Slurm's variables are about the step of this channel, and would be options of another.
 OF_SLURM = ("SLURM", "SRUN_", "SBATCH_", "PMI", "PYXIS_", "ENROOT_")
-KEPT = ("SLURM_CONF",)
+KEPT = ("SLURM_CONF", ENROOT_CONFIG)
 # Of the step and of a login, and not of the image.
 OF_THE_STEP = (*OF_SLURM, "DDP_PLAY_")
+GPUS_OF_THE_STEP = ("CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK")
 OF_A_LOGIN = ("HOME", "LOGNAME", "OLDPWD", "PWD", "SHELL", "SHLVL", "TERM", "TMPDIR", "USER", "_")
-# Slurm signals all steps at the end of a job, while the ranks still write checkpoints.
-HOLD = 'trap "" TERM INT HUP USR1 USR2 QUIT; echo $$; read -r _ < %s'
+# Slurm signals all steps at the end of a job, while the ranks still write checkpoints. Opened for both ends first, the
+# pipe gives an end of file, and no wait for a writer, if its holder was killed meanwhile. A site's prolog of a task, or
+# an entrypoint, may print before.
+HOLD = (
+    'trap "" TERM INT HUP USR1 USR2 QUIT; fifo=%s; [ -p "$fifo" ] || exit 1; '
+    'exec 3<> "$fifo" 4< "$fifo" 3>&-; echo; echo ddp-play $$; read -r _ <&4'
+)
+HELD = re.compile(rb"^ddp-play (\d+)\n", re.MULTILINE)
 # Words of pyxis, or of what it has started -> what helps.
 HINTS = (
     (r"unrecognized option|invalid option", "install pyxis and enroot on all nodes (HOSTS), and restart slurmd there"),
@@ -58,7 +65,7 @@ LOGGED = "    "  # before a line of enroot's log
 def held(
     place: HostRun, spec: Dict[str, Any], withdrawn: Callable[[], bool] = lambda: False
 ) -> "Iterator[Sequence[int]]":
-    """Make the container, and the program that enters it; nothing for another runtime than pyxis.
+    """Make the container, and the script that enters it; nothing for another runtime than pyxis.
 
     Yields what the guard has to inherit: while it is open in any process, the container stays. Raises Refused with
     what pyxis says.
@@ -103,12 +110,12 @@ def _started(place: HostRun, words: List[str], limit_s: float, withdrawn: Callab
         )  # fmt: skip
     until = time.monotonic() + limit_s
     while True:
-        code, said = child.poll(), output.read_bytes()
-        if said.endswith(b"\n"):
-            _leave(child)
-            return int(said.split()[0])
+        code, held_by = child.poll(), HELD.search(output.read_bytes())
         if code is not None:
             _refuse(errors.read_text(errors="replace"), code)
+        if held_by:
+            _leave(child)
+            return int(held_by[1])
         if withdrawn() or time.monotonic() > until:
             _give_up(child)
             if time.monotonic() > until:
@@ -158,17 +165,27 @@ def reason(text: str) -> str:
 
 
 def _describe(place: HostRun, pid: int) -> None:
-    """Write what `container_entry` needs, and the program that starts it, for ranks and for `ddp-play exec`."""
-    write_json(
-        place.container, {"pid": pid, "namespaces": namespaces(pid), "env": image_env(Path("/proc/%d/environ" % pid))}
-    )
+    """Write what `container_entry` needs, and the shell script that starts it, for ranks and for `ddp-play exec`.
+
+    Raises Refused if the container has ended.
+    """
+    found = namespaces(pid)
+    try:
+        env = image_env(Path("/proc/%d/environ" % pid))
+    except OSError:
+        found = {}
+    if not found:
+        why = reason(place.container_errors.read_text(errors="replace"))
+        raise Refused("the container that pyxis made has ended already, or cannot be entered%s" % (why and ": " + why))
+    write_json(place.container, {"pid": pid, "namespaces": found, "env": env})
     words = [sys.executable, "-I", "-S", sys.argv[0], "enter", str(place.container)]
-    program = place.root / ENTER
-    program.write_text('#!/bin/sh\nexec %s "$@"\n' % " ".join(map(shlex.quote, words)))
-    program.chmod(0o700)
+    (place.root / ENTER).write_text('exec %s "$@"\n' % " ".join(map(shlex.quote, words)))
 
 
 def image_env(environ: Path) -> Dict[str, str]:
     """Variables of the image, from those of the first process in the container."""
+    given = {name: os.environ.get(name) for name in PROXIES}  # of a login, unless the image has another value
     rows = (os.fsdecode(row).partition("=") for row in environ.read_bytes().split(b"\0") if b"=" in row)
-    return {name: value for name, _, value in rows if name not in OF_A_LOGIN and not name.startswith(OF_THE_STEP)}
+    others = (*OF_A_LOGIN, *GPUS_OF_THE_STEP)
+    found = {name: value for name, _, value in rows if name not in others and not name.startswith(OF_THE_STEP)}
+    return {name: value for name, value in found.items() if given.get(name) != value}

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.errors import UsageError
-from ddp_play.guard.protocol import ENTER, INSIDE, NVIDIA
+from ddp_play.guard.protocol import ENROOT_CONFIG, ENTER, INSIDE, NVIDIA, PROXIES
 from ddp_play.planning.launch_placeholders import HOST_DIR, SECRETS_DIR
-from ddp_play.planning.pyxis_images import for_pyxis
+from ddp_play.planning.pyxis_images import for_pyxis, is_imported
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -23,14 +23,16 @@ SRUN = "srun"
 WORKDIR = "--container-workdir="
 # Characters that end a field of --container-mounts.
 SEPARATORS = (":", ",")
-# What enroot needs of a login; with GPUs, what its NVIDIA hook acts on. The guard sets the values.
-LOGIN = ("HOME", "LOGNAME", "USER")
+# What enroot needs of a login; with GPUs, what its NVIDIA hook acts on. The guard has the values: a proxy's may hold a
+# password.
+LOGIN = ("HOME", "LOGNAME", "USER", ENROOT_CONFIG)
 
 
 def step_words(context: RankContext, place: Place) -> tuple[str, ...]:
     """`srun` and its options for the container of a node."""
     uses_gpus = bool(place.host.gpus) and context.job.gpus == "auto"
-    names = (*LOGIN, *(NVIDIA if uses_gpus else ()))
+    proxies = PROXIES if is_imported(context.job.image) else ()
+    names = (*LOGIN, *proxies, *(NVIDIA if uses_gpus else ()))
     return (
         SRUN,
         f"--export={','.join(names)}",
@@ -82,20 +84,21 @@ def pyxis_spec(
     return {
         "argv": entered(image_words, argv, directory),
         "env": entering_env(env),
+        "secret_prefix": INSIDE,
         "workdir": "/",  # of the program that enters the container
         "step_options": list(image_words[1:]),
     }
 
 
 def entered(image_words: tuple[str, ...], argv: Sequence[str], directory: str) -> list[str]:
-    """The command inside the container: the guard has made the program that enters it."""
+    """The command inside the container. The guard has made the script, in a directory that may be mounted noexec."""
     workdir = next(word.removeprefix(WORKDIR) for word in image_words if word.startswith(WORKDIR))
-    return [f"{directory}/{ENTER}", workdir, *argv]
+    return ["/bin/sh", f"{directory}/{ENTER}", workdir, *argv]
 
 
 def entering_env(env: Mapping[str, str]) -> dict[str, str]:
     """The environment of the program that enters the container, for the command to have `env`."""
-    return {f"{INSIDE}{name}" if name.startswith("LD_") else name: value for name, value in env.items()}
+    return {f"{INSIDE}{name}": value for name, value in env.items()}
 
 
 def is_step(image_words: tuple[str, ...]) -> bool:

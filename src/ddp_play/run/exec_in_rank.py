@@ -10,7 +10,7 @@ from ddp_play.bundle.paths import read_json
 from ddp_play.engines.registry import engine_of
 from ddp_play.engines.route import Route
 from ddp_play.errors import Busy, UsageError
-from ddp_play.guard.protocol import rank_dir_name, run_key
+from ddp_play.guard.protocol import INSIDE, rank_dir_name, run_key
 from ddp_play.planning.apptainer_exec import launch_env
 from ddp_play.planning.launch_placeholders import ATTEMPT, HOST_DIR, RUN_ID, RUN_KEY, SECRETS_DIR, bind
 from ddp_play.planning.plan_document import HostPlan, Unit, plan_from_json
@@ -63,7 +63,7 @@ def _host_command(run: Run, host: HostPlan, rank: int, command: list[str], *, te
         env = [f"{name}={value}" for name, value in entering_env(given).items()]
         words = tuple(bind(word, values) for word in unit.image_words)
         entry = entered(words, command, directory)
-        return f'exec env -i TERM="$TERM" {shlex.join(env)} {shlex.join(entry)}'
+        return f'exec env -i {INSIDE}TERM="$TERM" {shlex.join(env)} {shlex.join(entry)}'
     if unit.image_words:
         return _with_apptainer(unit, f"{directory}/{rank_dir_name(host.ranks.start)}", variables, values, command)
     return f"cd {shlex.quote(bind(host.workdir, values))} && exec env {shlex.join(variables)} {shlex.join(command)}"

@@ -107,6 +107,10 @@ def test_a_step_is_on_one_node_with_all_of_it() -> None:
     argv = step_argv("12", "n1", binding=True)
     assert argv[0] == "srun"
     assert argv[-2:] == ["/bin/sh", "-c"]
-    assert "--export=HOME,LANG,LOGNAME,PATH,SHELL,USER,DDP_PLAY_STEP=1" in argv, "no secrets of the controller's"
+    (export,) = (word for word in argv if word.startswith("--export="))
+    assert export.startswith("--export=HOME,LANG,LOGNAME,PATH,SHELL,USER,http_proxy,HTTP_PROXY,https_proxy,"), (
+        "no secrets"
+    )
+    assert export.endswith(",NO_PROXY,ENROOT_CONFIG_PATH,DDP_PLAY_STEP=1")
     assert {"--overlap", "--jobid=12", "--nodelist=n1", "--cpu-bind=none", "--unbuffered"} <= set(argv)
     assert "--cpu-bind=none" not in step_argv("12", "n1", binding=False), "srun complains where nothing binds"

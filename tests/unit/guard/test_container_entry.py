@@ -39,13 +39,27 @@ def enter(
 
 
 def test_the_command_has_the_images_variables_and_over_them_its_own(tmp_path: Path) -> None:
-    done = enter(tmp_path, str(tmp_path), "sh", "-c", SHOW, given={"A": "own", f"{INSIDE}LD_X": "l"})
+    done = enter(tmp_path, str(tmp_path), "sh", "-c", SHOW, given={f"{INSIDE}A": "own", f"{INSIDE}LD_X": "l"})
     assert done.stdout.splitlines() == ["own image l /usr/bin:/bin", str(tmp_path)], done.stderr
+
+
+def test_what_is_on_the_way_in_adds_no_variable(tmp_path: Path) -> None:
+    """A shell adds PWD, bash also SHLVL, OLDPWD and _, and Python LC_CTYPE; the job may set any of them."""
+    added = dict.fromkeys(("PWD", "SHLVL", "OLDPWD", "_", "LC_CTYPE"), "host")
+    given = {**added, f"{INSIDE}PWD": "own", f"{INSIDE}LC_CTYPE": "own"}
+    done = enter(tmp_path, "/", "env", given=given)
+    assert sorted(done.stdout.split()) == ["A=image", "B=image", "LC_CTYPE=own", "PATH=/usr/bin:/bin", "PWD=own"]
+    assert not enter(tmp_path, "/", "printenv", *added, given=added).stdout
 
 
 def test_its_exit_code_is_that_of_the_process(tmp_path: Path) -> None:
     assert enter(tmp_path, "/", "sh", "-c", "exit 9").returncode == 9
     assert enter(tmp_path, "/", "sh", "-c", "kill -9 $$").returncode == -9
+
+
+def test_it_ignores_no_signal_that_python_does(tmp_path: Path) -> None:
+    done = enter(tmp_path, "/", "sh", "-c", "grep SigIgn /proc/self/status")
+    assert done.stdout.split() == ["SigIgn:", "0" * 16], done.stderr
 
 
 @pytest.mark.parametrize(
@@ -67,6 +81,12 @@ def test_a_container_that_has_ended_is_not_entered(tmp_path: Path, taken: bool) 
     """Its pid may belong to another process meanwhile."""
     pid = os.getpid() if taken else 2**22 + 1
     done = enter(tmp_path, "/", "echo", "wrong", pid=pid, namespaces={**namespaces(os.getpid()), "mnt": "mnt:[1]"})
+    assert (done.returncode, done.stdout) == (126, "")
+    assert "the container of this run has ended" in done.stderr
+
+
+def test_a_container_whose_namespaces_were_never_known_is_not_entered(tmp_path: Path) -> None:
+    done = enter(tmp_path, "/", "echo", "wrong", pid=2**22 + 1, namespaces={})
     assert (done.returncode, done.stdout) == (126, "")
     assert "the container of this run has ended" in done.stderr
 

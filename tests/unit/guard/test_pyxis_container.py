@@ -79,8 +79,12 @@ def srun(place: HostRun, script: str) -> dict[str, Any]:
 STEP = 'while [ "$1" != /bin/sh ]; do shift; done; A_NAME="of the image" setsid "$@" & wait'
 
 
-def test_the_container_lasts_as_long_as_the_guard_has_its_pipe_open(place: HostRun) -> None:
+def test_the_container_lasts_as_long_as_the_guard_has_its_pipe_open(
+    place: HostRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
     spec = srun(place, STEP)
+    monkeypatch.setenv("ENROOT_CONFIG_PATH", "/team/enroot")
+    monkeypatch.setenv("https_proxy", "http://kim:s3cret@proxy:3128")
     with held(place, spec) as (alive,):
         with subprocess.Popen(["sleep", "600"], pass_fds=(alive,)) as guard:
             known = json.loads((place.root / "container.json").read_text())
@@ -99,6 +103,8 @@ def test_the_container_lasts_as_long_as_the_guard_has_its_pipe_open(place: HostR
     given = (place.root.parent / "env").read_text()
     assert "NVIDIA_VISIBLE_DEVICES=all" in given
     assert "SLURM_STEP_ID" not in given, "it would be about another step"
+    assert {"ENROOT_CONFIG_PATH=/team/enroot", "https_proxy=http://kim:s3cret@proxy:3128"} <= set(given.splitlines())
+    assert ("s3cret" in words, "https_proxy" in known["env"]) == (False, False)
 
 
 def test_signals_that_slurm_sends_to_all_steps_do_not_end_it(place: HostRun) -> None:
@@ -109,13 +115,55 @@ def test_signals_that_slurm_sends_to_all_steps_do_not_end_it(place: HostRun) -> 
         assert processes.alive(pid, None)
 
 
-def test_a_command_enters_it_by_a_program_of_the_attempt(place: HostRun) -> None:
+def test_what_others_print_before_is_no_pid(place: HostRun) -> None:
+    prints = "echo a prolog of 2 words; printf 'no end of line'; sleep 0.3; "
+    with held(place, srun(place, prints + STEP)):
+        pid = json.loads((place.root / "container.json").read_text())["pid"]
+        assert processes.alive(pid, None)
+
+
+def test_a_step_that_prints_and_ends_makes_none(place: HostRun) -> None:
+    with pytest.raises(Refused, match="exit code 3"), held(place, srun(place, "echo hello; exit 3")):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("ends", "words"),
+    [
+        ("exit 1", r"cannot make the container: --container-mounts: source path does not exist: /nope"),
+        ("exec sleep 600", r"has ended already, .*: --container-mounts: source path does not exist: /nope"),
+    ],
+)
+def test_a_container_that_ends_at_once_is_refused_with_what_pyxis_says(place: HostRun, ends: str, words: str) -> None:
+    """The process in it is gone, with srun or before srun is."""
+    spec = srun(place, f"cat >&2 <<'E'\n{NO_MOUNT}E\necho ddp-play 4194305; {ends}")
+    with pytest.raises(Refused, match=words), held(place, spec):
+        pass
+
+
+def test_a_container_that_is_made_after_its_channel_was_killed_ends(place: HostRun, tmp_path: Path) -> None:
+    spec = srun(place, f"while ! [ -e {tmp_path}/go ]; do sleep 0.05; done; {STEP}")
+    source = (
+        "import json, sys; from pathlib import Path; from ddp_play.guard.pyxis_container import held; "
+        "from ddp_play.guard.run_directory import HostRun; "
+        "held(HostRun(Path(sys.argv[1])), json.loads(sys.argv[2])).__enter__()"
+    )
+    with subprocess.Popen([sys.executable, "-c", source, str(place.root), json.dumps(spec)]) as channel:
+        wait_until((tmp_path / "words").exists, timeout_s=20, what="srun")
+        channel.kill()
+    (tmp_path / "go").touch()
+    output = place.container_output
+    wait_until(lambda: output.read_bytes().endswith(b"\n"), timeout_s=10, what="the container")
+    pid = int(output.read_text().split()[-1])
+    wait_until(lambda: not processes.alive(pid, None), timeout_s=5, what="the end of the container")
+
+
+def test_a_command_enters_it_by_a_script_of_the_attempt(place: HostRun) -> None:
     with held(place, srun(place, STEP)):
         program = place.root / "enter-container"
         assert program.read_text() == (
-            f'#!/bin/sh\nexec {sys.executable} -I -S /state/guard.pyc enter {place.root}/container.json "$@"\n'
+            f'exec {sys.executable} -I -S /state/guard.pyc enter {place.root}/container.json "$@"\n'
         )
-        assert os.access(program, os.X_OK)
 
 
 def test_what_pyxis_says_is_the_refusal(place: HostRun) -> None:
@@ -199,7 +247,15 @@ def test_outside_of_a_job_there_is_none(place: HostRun, monkeypatch: pytest.Monk
         pass
 
 
+def test_a_proxy_of_the_image_is_told_from_that_of_the_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://of-the-login:1")
+    monkeypatch.setenv("no_proxy", ".login")
+    (tmp_path / "environ").write_bytes(b"http_proxy=http://of-the-login:1\0no_proxy=.image\0HTTPS_PROXY=http://i:2\0")
+    assert image_env(tmp_path / "environ") == {"no_proxy": ".image", "HTTPS_PROXY": "http://i:2"}
+
+
 def test_variables_of_the_image_are_told_from_those_of_the_step(tmp_path: Path) -> None:
     rows = ["PATH=/opt/bin:/bin", "SLURM_JOB_ID=1", "HOME=/root", "LD_LIBRARY_PATH=/l", "PYXIS_VERSION=0", "no value"]
+    rows += ["CUDA_VISIBLE_DEVICES=0", "GPU_DEVICE_ORDINAL=0", "ROCR_VISIBLE_DEVICES=0", "ZE_AFFINITY_MASK=0"]
     (tmp_path / "environ").write_bytes("\0".join([*rows, "TWO=a\nb=c", ""]).encode())
     assert image_env(tmp_path / "environ") == {"PATH": "/opt/bin:/bin", "LD_LIBRARY_PATH": "/l", "TWO": "a\nb=c"}

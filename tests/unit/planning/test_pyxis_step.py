@@ -10,6 +10,8 @@ from ddp_play.planning.pyxis_step import entered, entering_env, is_step, pyxis_s
 from tests.unit.build import env, gpus, host, numa_host, plan, shared
 
 IMAGE = "/shared/train.sqsh"
+LOGIN = "HOME,LOGNAME,USER,ENROOT_CONFIG_PATH"
+PROXIES = "http_proxy,HTTP_PROXY,https_proxy,HTTPS_PROXY,all_proxy,ALL_PROXY,no_proxy,NO_PROXY"
 
 
 def made(*facts: object, **values: object) -> Plan:
@@ -24,7 +26,7 @@ def words(plan: Plan) -> tuple[str, ...]:
 def test_the_whole_command_of_a_rank() -> None:
     found = made(source="/code", mounts=["/data:/d:ro"], image="site:5000/train:2")
     assert command_line(found.host_of(0).rank(0)) == (
-        "srun --export=HOME,LOGNAME,USER '--container-image=site:5000#train:2' --no-container-mount-home "
+        f"srun --export={LOGIN},{PROXIES} '--container-image=site:5000#train:2' --no-container-mount-home "
         "'--container-mounts=<host_dir>:<host_dir>,/data:/d:ro' '--container-workdir=<host_dir>/src' python train.py"
     )
     assert (found.runtime, found.image, found.image_id) == ("pyxis", "site:5000/train:2", "")
@@ -41,8 +43,8 @@ def test_a_rank_has_the_paths_of_the_host_and_the_programs_of_the_image() -> Non
 @pytest.mark.parametrize(
     ("fields", "values", "expected"),
     [
-        ({"gpus": gpus(2)}, {}, "--export=HOME,LOGNAME,USER,NVIDIA_VISIBLE_DEVICES,NVIDIA_DRIVER_CAPABILITIES"),
-        ({"gpus": gpus(2)}, {"gpus": "none"}, "--export=HOME,LOGNAME,USER"),
+        ({"gpus": gpus(2)}, {}, f"--export={LOGIN},NVIDIA_VISIBLE_DEVICES,NVIDIA_DRIVER_CAPABILITIES"),
+        ({"gpus": gpus(2)}, {"gpus": "none"}, f"--export={LOGIN}"),
         ({"shared": shared("/nfs")}, {}, "--container-mounts=<host_dir>:<host_dir>,/nfs:/nfs"),
         ({"nccl_conf": True}, {}, "--container-mounts=<host_dir>:<host_dir>,/etc/nccl.conf:/etc/nccl.conf:ro"),
         (
@@ -73,11 +75,12 @@ def test_a_mount_that_the_option_cannot_hold_is_refused(mount: dict[str, str]) -
 def test_the_spec_of_a_host_has_the_entry_and_the_options_of_the_step() -> None:
     step = ("srun", "--container-image=/x.sqsh", "--container-workdir=/app")
     assert pyxis_spec(step, ["python", "x"], {"A": "b", "LD_PRELOAD": "/l.so"}, "/state/r") == {
-        "argv": ["/state/r/enter-container", "/app", "python", "x"],
-        "env": {"A": "b", "DDP_PLAY_INSIDE_LD_PRELOAD": "/l.so"},
+        "argv": ["/bin/sh", "/state/r/enter-container", "/app", "python", "x"],
+        "env": {"DDP_PLAY_INSIDE_A": "b", "DDP_PLAY_INSIDE_LD_PRELOAD": "/l.so"},
+        "secret_prefix": "DDP_PLAY_INSIDE_",
         "workdir": "/",
         "step_options": ["--container-image=/x.sqsh", "--container-workdir=/app"],
     }
-    assert entered(step, [], "/d") == ["/d/enter-container", "/app"]
+    assert entered(step, [], "/d") == ["/bin/sh", "/d/enter-container", "/app"]
     assert entering_env({}) == {}
     assert (is_step(step), is_step(("/usr/bin/apptainer", "exec")), is_step(())) == (True, False, False)

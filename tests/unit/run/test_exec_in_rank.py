@@ -82,8 +82,9 @@ def test_a_command_enters_the_container_of_the_rank(paths: RunPaths) -> None:
     write_text(paths.env(1), "RANK=1\nLD_PRELOAD=/l.so\nNOTE=a b\n")
     text = exec_command(run(paths, directories={"h2": "/state/h2"}), 1, ["sh", "-c", "a b"], terminal=False)[-1]
     assert text == (
-        "exec env -i TERM=\"$TERM\" RANK=1 DDP_PLAY_INSIDE_LD_PRELOAD=/l.so 'NOTE=a b' "
-        "/state/h2/enter-container /app sh -c 'a b'"
+        'exec env -i DDP_PLAY_INSIDE_TERM="$TERM" DDP_PLAY_INSIDE_RANK=1 DDP_PLAY_INSIDE_LD_PRELOAD=/l.so '
+        "'DDP_PLAY_INSIDE_NOTE=a b' "
+        "/bin/sh /state/h2/enter-container /app sh -c 'a b'"
     )
 
 

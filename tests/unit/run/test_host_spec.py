@@ -183,10 +183,11 @@ def test_a_rank_of_pyxis_is_a_process_that_enters_the_container() -> None:
     (spec,) = specs(plan(host(), secret_env=("TOKEN",), **given))
     (rank,) = spec["ranks"]
     assert (spec["runtime"], rank["workdir"], rank["container"], rank["create"]) == ("pyxis", "/", None, [])
-    assert rank["argv"] == ["/state/x/enter-container", "/state/x/src", "python", "train.py"]
+    assert rank["argv"] == ["/bin/sh", "/state/x/enter-container", "/state/x/src", "python", "train.py"]
     assert "num_image_words" not in rank, "nothing stands between the guard and the rank"
     assert "--container-mounts=/state/x:/state/x,/data:/data" in rank["step_options"]
-    assert (rank["env"]["A"], rank["secret_env"]) == ("$b", ["TOKEN"])
+    assert (rank["env"]["DDP_PLAY_INSIDE_A"], rank["secret_env"]) == ("$b", ["TOKEN"])
+    assert (rank["secret_prefix"], "A=$b" in rank["env_file"]) == ("DDP_PLAY_INSIDE_", True)
 
 
 def test_a_rank_in_an_image_is_a_process_with_apptainers_words() -> None:
