@@ -140,6 +140,7 @@ PACKAGES = (
             "restart_loop": ("between_attempts", "requeue", "slots"),
             "slot_wait": ("places",),
             "supervisor": ("take_over",),
+            "verdict": ("texts",),
         },
     ),
     Package(
@@ -208,6 +209,7 @@ PACKAGES = (
         "src/ddp_play/provisioning",
         ("tests/unit/provisioning",),
         {"site_scaffold": ("tests/content/test_site.py", "the test runs `init` and the site that it writes")},
+        {"playbook_run": ("roles",)},
     ),
     Package(
         "src/ddp_play/ansible",

@@ -2,66 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from ddp_play.bundle.outcome import Outcome, RankOutcome, RunStatus, Verdict
 from ddp_play.run.stack_dumps import Whereabouts
 from ddp_play.run.stop_decision import Stop
-from ddp_play.run.verdict import judge, last_frame, own_error, told_by_nccl
-from tests.unit.guard.recorded_tails import TAILS
-
-RESET = "RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.2]:34710\n"
-NCCL = "torch.distributed.DistBackendError: NCCL error: unhandled system error, NCCL version 2.27.3\n"
-STORE = "torch.distributed.DistStoreError: Timed out after 301 seconds waiting for clients. 1/2 clients joined.\n"
-TRACEBACK = """Traceback (most recent call last):
-  File "/workspace/train.py", line 120, in <module>
-    main()
-  File "/workspace/train.py", line 88, in step
-    raise ValueError("loss is nan")
-ValueError: loss is nan
-"""
-
-
-def ended(rank: int, code: int | None = 0, *, at: float = 1.0, host: str = "", **more: Any) -> RankOutcome:
-    return RankOutcome(rank, host or f"h{rank}", "exited", exit_code=code, ended=at, **more)
-
-
-def lost(rank: int, host: str = "") -> RankOutcome:
-    return RankOutcome(rank, host or f"h{rank}", "lost", detail="silent for 31 s")
-
-
-def verdict(*ranks: RankOutcome, tails: dict[int, str] | None = None, stop: Stop | None = None) -> Verdict:
-    return judge(tuple(ranks), tails or {}, stop).verdict
-
-
-RANKED = "".join(f"[rank1]: {line}\n" for line in TRACEBACK.splitlines())  # as torch prints it once ranks have met
-
-
-@pytest.mark.parametrize("tail", [TRACEBACK, RANKED, "step 1\n" + RANKED + "[W] cleaned up\n"])
-def test_the_last_frame_and_what_was_raised(tail: str) -> None:
-    assert last_frame(tail) == "/workspace/train.py:88 in step"
-    assert own_error(tail) == "ValueError: loss is nan"
-
-
-def test_no_traceback_no_error() -> None:
-    assert (last_frame("killed"), own_error("killed"), own_error("")) == ("", "", "")
-
-
-@pytest.mark.parametrize("name", ["nccl-duplicate-gpu", "nccl-duplicate-gpu-2.11"])
-def test_what_nccl_says_of_its_error_is_told_with_it(name: str) -> None:
-    tail = TAILS[name].text
-    said = "Duplicate GPU detected : rank 1 and rank 0 both on CUDA device"
-    assert told_by_nccl(tail).startswith(said)
-    found = verdict(
-        ended(0, 1), ended(1, 1, at=2), tails={0: tail, 1: tail.replace("rank 1 and rank 0", "rank 0 and rank 1")}
-    )
-    assert found.error.startswith("torch.distributed.DistBackendError: NCCL error in")
-    assert said in found.error
-    assert "rank 1 failed with the same error" in found.message
-    assert told_by_nccl(TRACEBACK) == told_by_nccl("") == ""
-
+from ddp_play.run.verdict import judge
+from tests.unit.run.rank_ends import NCCL, RANKED, RESET, STORE, TRACEBACK, ended, lost, verdict
 
 SLOW = ended(2, 143, signal=15, stopped=True, at=3.0)
 
@@ -105,13 +52,6 @@ def test_what_hung_ranks_were_doing() -> None:
     assert got.message == "no output for 60 s: rank 0 waits in barrier at a.py:1; rank 1 is in load at b.py:2"
     assert (got.rank, got.host, got.tail) == (1, "h1", ("step 3",))
     assert "evidence/" in got.hint
-
-
-def test_lines_that_a_terminal_should_not_see() -> None:
-    got = verdict(ended(0, 1), tails={0: "\x1b[2Jgone\x00\n" + "x" * 5000})
-    assert got.tail[0] == "\ufffd[2Jgone\ufffd"
-    assert got.tail[1].endswith("... (5000 characters)")
-    assert len(got.tail[1]) < 500
 
 
 def test_a_full_disk_of_a_rank_is_named() -> None:
@@ -276,20 +216,6 @@ def test_only_the_end_of_the_log_decides() -> None:
     """A reset peer that was survived an hour ago is no collateral now."""
     early = RESET + "step\n" * 40 + TRACEBACK
     assert verdict(ended(0, 1, at=1.0), ended(1, 1, at=2.0), tails={0: early, 1: RESET}).rank == 0
-
-
-@pytest.mark.parametrize(
-    ("tail", "frame"),
-    [
-        ("", ""),
-        ("no traceback here", ""),
-        (TRACEBACK, "/workspace/train.py:88 in step"),
-        (TRACEBACK.replace("step", "<lambda>"), "/workspace/train.py:88 in <lambda>"),
-        ('[rank1]:   File "a.py", line 1, in f', "a.py:1 in f"),
-    ],
-)
-def test_last_frame(tail: str, frame: str) -> None:
-    assert last_frame(tail) == frame
 
 
 def test_verdicts_survive_json() -> None:
