@@ -10,7 +10,8 @@ import posixpath
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.planning.apptainer_images import is_pulled
-from ddp_play.planning.launch_placeholders import HOST_DIR, SECRETS_DIR
+from ddp_play.planning.image_mounts import mounts_of_run
+from ddp_play.planning.launch_placeholders import HOST_DIR
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,14 +44,8 @@ def exec_words(context: RankContext, place: Place, env: tuple[EnvVar, ...]) -> t
 
 def _binds(context: RankContext, place: Place) -> list[tuple[str, str, bool]]:
     """(source, target, read-only): what is deeper in another bind comes after it."""
-    binds = [(HOST_DIR, HOST_DIR, False)]
-    if place.shared_dir:
-        binds.append((place.shared_dir, place.shared_dir, False))
-    if context.caller.secret_names:
-        binds.append((SECRETS_DIR, SECRETS_DIR, True))
-    if place.host.nccl_conf:
-        binds.append(("/etc/nccl.conf", "/etc/nccl.conf", True))
-    return [*binds, *((mount.source, mount.target, mount.read_only) for mount in context.job.mounts)]
+    of_job = ((mount.source, mount.target, mount.read_only) for mount in context.job.mounts)
+    return [*mounts_of_run(context, place), *of_job]
 
 
 def mount_word(source: str, target: str, *, read_only: bool) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ddp_play.errors import UsageError
 from ddp_play.guard.protocol import ENROOT_CONFIG, ENTER, INSIDE, NVIDIA, PROXIES
-from ddp_play.planning.launch_placeholders import HOST_DIR, SECRETS_DIR
+from ddp_play.planning.image_mounts import mounts_of_run
 from ddp_play.planning.pyxis_images import for_pyxis, is_imported
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ LOGIN = ("HOME", "LOGNAME", "USER", ENROOT_CONFIG)
 
 def step_words(context: RankContext, place: Place) -> tuple[str, ...]:
     """`srun` and its options for the container of a node."""
+    # what is deeper in another mount comes after it
+    mounts = [*mounts_of_run(context, place), *job_mounts(context.job.mounts)]
     uses_gpus = bool(place.host.gpus) and context.job.gpus == "auto"
     proxies = PROXIES if is_imported(context.job.image) else ()
     names = (*LOGIN, *proxies, *(NVIDIA if uses_gpus else ()))
@@ -37,7 +39,7 @@ def step_words(context: RankContext, place: Place) -> tuple[str, ...]:
         SRUN,
         f"--export={','.join(names)}",
         *image_options(context.job.image),
-        f"--container-mounts={','.join(mount_rows(_mounts(context, place)))}",
+        f"--container-mounts={','.join(mount_rows(mounts))}",
         f"{WORKDIR}{place.workdir}",
     )
 
@@ -50,18 +52,6 @@ def image_options(image: str) -> tuple[str, ...]:
 def mount_rows(mounts: Iterable[tuple[str, str, bool]]) -> list[str]:
     """Rows of --container-mounts; each mount is source, target, read-only."""
     return [f"{source}:{target}{':ro' if read_only else ''}" for source, target, read_only in mounts]
-
-
-def _mounts(context: RankContext, place: Place) -> list[tuple[str, str, bool]]:
-    """Files of the run have the same path inside and outside. What is deeper in another mount comes after it."""
-    rows = [(HOST_DIR, HOST_DIR, False)]
-    if place.shared_dir:
-        rows.append((place.shared_dir, place.shared_dir, False))
-    if context.caller.secret_names:
-        rows.append((SECRETS_DIR, SECRETS_DIR, True))
-    if place.host.nccl_conf:
-        rows.append(("/etc/nccl.conf", "/etc/nccl.conf", True))
-    return [*rows, *job_mounts(context.job.mounts)]
 
 
 def job_mounts(mounts: Iterable[Mount]) -> list[tuple[str, str, bool]]:
