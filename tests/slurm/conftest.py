@@ -44,19 +44,24 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     print_played(terminalreporter)
 
 
-@pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Three nodes, a controller and munge."""
-    if reason := lacking():
-        if os.environ.get("DDP_PLAY_REQUIRE_SLURM") == "1":
-            pytest.fail(reason)
+def started(directory: Path, reason: str, **options: Any) -> Iterator[Cluster]:
+    """A cluster while a fixture lasts. `reason`: why this machine has none, which skips the tests or fails them."""
+    if reason and os.environ.get("DDP_PLAY_REQUIRE_SLURM") == "1":
+        pytest.fail(reason)
+    if reason:
         pytest.skip(reason)
-    made = Cluster(tmp_path_factory.mktemp("slurm"))
+    made = Cluster(directory, **options)
     try:
         made.start()
         yield made
     finally:
         made.stop()
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three nodes, a controller and munge."""
+    yield from started(tmp_path_factory.mktemp("slurm"), lacking())
 
 
 @dataclass

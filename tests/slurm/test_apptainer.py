@@ -9,25 +9,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.apptainer_image import NAME, made_image, mounts
+from tests.apptainer_image import made_image, mounts
 from tests.run.conftest import alive, living
 from tests.slurm.conftest import PATIENCE_S
+from tests.slurm.image_jobs import SUM, WHERE
 from tests.slurm.test_export import submit
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from tests.slurm.conftest import Login
-
-WHERE = 'grep -q "' + NAME + '" /etc/os-release && echo rank $RANK of $WORLD_SIZE in the image; '
-SUM = """
-import torch
-import torch.distributed as dist
-dist.init_process_group("gloo")
-value = torch.tensor([float(dist.get_rank() + 1)])
-dist.all_reduce(value)
-print("sum", int(value), flush=True)
-dist.destroy_process_group()
-"""
 
 
 @pytest.fixture

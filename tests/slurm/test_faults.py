@@ -8,7 +8,6 @@ tests/faults/slurm_table.py names the rows that do not play here, and why.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from tests.faults.slurm_table import NOT_ON_SLURM, REMAINS, SLURM_ROWS
 from tests.faults.stage import HOSTS
 from tests.faults.table import ROWS
 from tests.slurm.cluster import Cluster
+from tests.slurm.conftest import started
 from tests.slurm.machine import lacking, lacking_control_groups
 
 TRACKING = ("linuxproc", "cgroup")
@@ -32,16 +32,8 @@ QUICK = ("rank SIGKILLed", "Ctrl-C while training")
 def tracked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A cluster whose nodes are the hosts of the table; by its kind of process tracking."""
     tracking = str(request.param)
-    if reason := lacking() or (lacking_control_groups() if tracking == "cgroup" else ""):
-        if os.environ.get("DDP_PLAY_REQUIRE_SLURM") == "1":
-            pytest.fail(reason)
-        pytest.skip(reason)
-    made = Cluster(tmp_path_factory.mktemp("faults"), nodes=HOSTS, tracking=tracking)
-    try:
-        made.start()
-        yield made
-    finally:
-        made.stop()
+    reason = lacking() or (lacking_control_groups() if tracking == "cgroup" else "")
+    yield from started(tmp_path_factory.mktemp("faults"), reason, nodes=HOSTS, tracking=tracking)
 
 
 @pytest.fixture

@@ -16,8 +16,9 @@ from tests.apptainer_image import NAME, mounts
 from tests.pyxis_image import Plugin, made_image, required
 from tests.run.conftest import alive
 from tests.slurm.cluster import NODES, Cluster
-from tests.slurm.conftest import LONG, PATIENCE_S
-from tests.slurm.machine import lacking as lacking_slurm
+from tests.slurm.conftest import LONG, PATIENCE_S, started
+from tests.slurm.image_jobs import SUM, WHERE
+from tests.slurm.machine import lacking
 from tests.slurm.test_export import submit
 from tests.slurm.test_requeue import Training
 from tests.waiting import wait_until
@@ -28,16 +29,6 @@ if TYPE_CHECKING:
 
     from tests.slurm.conftest import Login
 
-WHERE = 'grep -q "' + NAME + '" /etc/os-release && echo rank $RANK of $WORLD_SIZE in the image; '
-SUM = """
-import torch
-import torch.distributed as dist
-dist.init_process_group("gloo")
-value = torch.tensor([float(dist.get_rank() + 1)])
-dist.all_reduce(value)
-print("sum", int(value), flush=True)
-dist.destroy_process_group()
-"""
 HANGS = """
 import time
 import torch
@@ -68,14 +59,8 @@ def plugin(tmp_path_factory: pytest.TempPathFactory) -> Plugin:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory, plugin: Plugin) -> Iterator[Cluster]:
     """Three nodes with the plugin."""
-    if reason := lacking_slurm():
-        pytest.skip(reason)
-    made = Cluster(tmp_path_factory.mktemp("slurm"), lines=plugin.lines, programs=plugin.programs)
-    try:
-        made.start()
-        yield made
-    finally:
-        made.stop()
+    directory = tmp_path_factory.mktemp("slurm")
+    yield from started(directory, lacking(), lines=plugin.lines, programs=plugin.programs)
 
 
 @pytest.fixture
