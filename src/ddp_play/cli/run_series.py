@@ -72,13 +72,15 @@ def run_variants(
 
 
 def run_variant(
-    start: Callable[[str, NextRun], FinishedRun], name: str, next_run: Callable[[list[FinishedRun]], NextRun | None]
+    start: Callable[[str, tuple[str, ...]], FinishedRun],
+    name: str,
+    next_run: Callable[[list[FinishedRun]], NextRun | None],
 ) -> FinishedRun:
     """Run one variant, with further runs named NAME-2, NAME-3, ... as long as `next_run` wants one."""
-    runs = [start(name, NextRun((), ""))]
+    runs = [start(name, ())]
     while (more := next_run(runs)) is not None:
         console.note(f"{runs[0].variant}: {more.reason}")
-        runs.append(start(further_name(name, len(runs) + 1), more))
+        runs.append(start(further_name(name, len(runs) + 1), more.arguments))
     return as_one(runs)
 
 
@@ -95,10 +97,10 @@ def _run_once(
     command: tuple[str, ...],
     variant: Variant,
     name: str,
-    more: NextRun,
+    more: tuple[str, ...],
 ) -> FinishedRun:
-    """Start one run and follow it to its end."""
-    words = (*command, *more.arguments)
+    """Start one run and follow it to its end. `more`: what its command has at its end."""
+    words = (*command, *more)
     paths = create_run(request_for(request, variant, words), name=name, output=None, argv=sys.argv)
     console.note_if_any(start_background(paths, passwords))
     opening = partial(_note_variant, words=f"{verb} on {variant}")

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 # An image that is pulled once, into the directory that all nodes share.
 PULLED = '"$RESULTS/image.sif"'
-# Runtimes whose ranks are in an image; ddp_job_workdir is a directory in it.
-IN_IMAGE = ("apptainer", "pyxis")
 _PLACEHOLDER = re.compile(r"{([a-z_]+)}")
 # Placeholders of a command, as the script's variables.
 SHELL_NAMES = {
@@ -219,7 +217,7 @@ def _setup(job: Job) -> dict[str, str]:
         backend = '$([ -n "${SLURM_GPUS_ON_NODE:-}" ] && echo nccl || echo gloo)' if job.gpus == "auto" else "gloo"
     methods = {"env": "env://", "tcp": "tcp://$MASTER_ADDR:$MASTER_PORT", "file": "file://$RESULTS/rendezvous"}
     # of a job with an image, ddp_job_workdir is a directory in it
-    workdir = job.source if job.chosen_runtime in IN_IMAGE else job.workdir or job.source
+    workdir = job.source if job.in_image else job.workdir or job.source
     return {
         "chdir": f"cd {shlex.quote(workdir)} || exit 69" if workdir else 'cd "$SLURM_SUBMIT_DIR" || exit 69',
         "ranks": ranks,

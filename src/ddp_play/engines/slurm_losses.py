@@ -47,7 +47,7 @@ def losses(job: Job) -> list[Loss]:
         (job.warn_before, Loss("warning", "ddp_job_warn_before, exact", "Slurm's, up to 60 s early")),
         (job.idle_timeout, Loss("a hang", "ends after ddp_job_idle_timeout, with stacks", "until the time limit")),
         (
-            job.command[:1] == ("python",) and not (apptainer or pyxis),
+            job.command[:1] == ("python",) and not job.in_image,
             Loss("python", "ddp_python of the host", "$PYTHON, if it is set at sbatch; else python in its PATH"),
         ),
         (bare, Loss("your environment", bare, "exported by sbatch, if it is set there")),

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict, List, NoReturn
 
 from .protocol import INSIDE
 from .run_directory import read_json
@@ -22,12 +22,11 @@ IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # and then by what it beco
 
 
 def main(file: str, workdir: str, command: List[str]) -> None:
-    """Become the command, in the container that the file describes. SystemExit, with the reason on stderr."""
+    """Become the command, in the container that the file describes; else end with 126 or 127, and say why on stderr."""
     known = read_json(Path(file))
     there = namespaces(int(known["pid"])) if known else {}
     if not there or known is None or there != known["namespaces"]:
         _end("the container of this run has ended: its step of the Slurm job is over", NOT_EXECUTABLE)
-        return
     own = {name[len(INSIDE) :]: value for name, value in os.environ.items() if name.startswith(INSIDE)}
     env = {**known["env"], **own}
     try:
@@ -69,7 +68,7 @@ def _enter(known: Dict[str, Any]) -> None:
             raise OSError(number, os.strerror(number))
 
 
-def _end(why: str, code: int) -> None:
+def _end(why: str, code: int) -> NoReturn:
     sys.stderr.write("ddp-play: %s\n" % why)
     sys.stderr.flush()
     os._exit(code)

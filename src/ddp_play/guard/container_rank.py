@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
 from . import docker_socket, processes
 from .apptainer_rank import ApptainerRank
 from .protocol import REMOVED
+from .rank_failure import signal_in
 from .ranks import ProcessRank, Rank
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ class ContainerRank(Rank):
         if tail:
             self.say("output of the container outside the rank's log:\n%s" % tail)
         unknown = "its process has ended, and the engine reported no exit code" if code is None else ""
-        self.ended(code, signum=_signal_of(code), detail=state.get("Error") or unknown)
+        self.ended(code, signum=signal_in(code), detail=state.get("Error") or unknown)
 
     def _on_running(self, pid: int) -> None:
         """Watch the engine's process if none was found; else wait: the engine has not recorded the end and its code."""
@@ -170,7 +171,7 @@ class ContainerRank(Rank):
             code = docker_socket.exit_code_of_removed(
                 self.spec["container"], float(self.row["started"] or 0), self._question_s()
             )
-            self.ended(code, signum=_signal_of(code), detail="the container was %s" % REMOVED)
+            self.ended(code, signum=signal_in(code), detail="the container was %s" % REMOVED)
         elif not self._may_wait():
             self.ended(None, detail="its process has ended, and the engine did not report the exit code: %s" % error)
 
@@ -201,11 +202,6 @@ class ContainerRank(Rank):
             name = signal.Signals(self._for_engine.get()).name
             with contextlib.suppress(docker_socket.EngineError):
                 docker_socket.kill(self.spec["container"], name)
-
-
-def _signal_of(code: Optional[int]) -> Optional[int]:
-    """The signal in an exit code: 128+N is how the container's init reports it."""
-    return code - 128 if code is not None and 128 < code <= 192 else None
 
 
 def make(spec: Dict[str, Any], place: HostRun) -> Rank:

@@ -87,9 +87,9 @@ def _analyse(place: HostRun, spec: Dict[str, Any]) -> str:
     unit = spec.get("agent") or spec["ranks"][0]
     if unit.get("num_image_words"):
         return _run_with_apptainer(unit, place.flight_recorder, (uid, gid))
-    _hand_over(place.flight_recorder, uid, gid)
-    if unit.get("step_options"):
+    if spec.get("runtime") == "pyxis":
         raise Refused("the container of the ranks has ended, and with it the Python that could read the dumps")
+    _hand_over(place.flight_recorder, uid, gid)
     if spec.get("runtime") == "docker":
         name = "ddp-%s-a%s-fr" % (place.run_key, spec["attempt"])
         return _run(

@@ -116,11 +116,12 @@ def _started(place: HostRun, words: List[str], limit_s: float, withdrawn: Callab
         if held_by:
             _leave(child)
             return int(held_by[1])
-        if withdrawn() or time.monotonic() > until:
+        if withdrawn():
             _give_up(child)
-            if time.monotonic() > until:
-                raise Refused("pyxis did not make the container within %g s" % limit_s)
             raise Refused("the preparation was withdrawn", kind=WITHDRAWN)
+        if time.monotonic() > until:
+            _give_up(child)
+            raise Refused("pyxis did not make the container within %g s" % limit_s)
         time.sleep(LOOK_S)
 
 

@@ -57,6 +57,11 @@ def rank_failed(state: str, exit_code: Optional[int], *, stopped: bool) -> bool:
     return state == "exited" and exit_code != 0 and not stopped
 
 
+def signal_in(exit_code: Optional[int]) -> Optional[int]:
+    """The signal in an exit code: 128+N, as shells and the init of a container report it; None if there is none."""
+    return exit_code - 128 if exit_code is not None and 128 < exit_code <= 192 else None
+
+
 def is_collateral(tail: str) -> bool:
     """Whether the end of a rank's log is the message of torch, gloo or NCCL about a lost peer."""
     lines = meaningful(tail)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 from . import kernel_log, processes
 from .container_rank import make
 from .protocol import EXITED, STARTED
+from .rank_failure import signal_in
 from .ranks import Rank
 from .untrusted_paths import Below, open_file
 
@@ -119,7 +120,7 @@ class Worker(Rank):
         text = (self._told(EXITED) or ("", 0.0))[0]
         code = _number(text)
         code = None if code is None or code > MAX_EXIT_CODE else code
-        signum = code - 128 if code is not None and 128 < code <= 192 else None
+        signum = signal_in(code)
         self.signalled = self.agent.signalled or (after_failure and signum in (signal.SIGTERM, signal.SIGKILL))
         self.ended(code, signum=signum)
         self.row["ended"] = when

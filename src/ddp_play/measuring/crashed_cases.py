@@ -11,6 +11,7 @@ from signal import SIGHUP, SIGINT, SIGTERM
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.outcome import signal_name
+from ddp_play.guard.rank_failure import signal_in
 from ddp_play.measuring.measurement_findings import SEVERITY
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 CASE_NAME = re.compile(r"\w[\w /]{0,63}", re.ASCII)
 # Whoever sends one of these asks the process to end; no collective does that.
 REQUESTS_TO_END = (SIGHUP, SIGINT, SIGTERM)
-SIGNALLED, LAST_SIGNALLED = 128, 192  # exit codes of shells and containers after a signal: 129 to 192
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,7 @@ def crash_in(document: Mapping[str, Any], results: RankResults) -> Crash | None:
 
 def signal_of(rank: Mapping[str, Any]) -> int:
     """The signal that ended a rank by itself, also in its exit code; 0 if none did or somebody asked it to end."""
-    code = rank.get("exit_code") or 0
-    number = rank.get("signal") or (code - SIGNALLED if SIGNALLED < code <= LAST_SIGNALLED else 0)
+    number = rank.get("signal") or signal_in(rank.get("exit_code")) or 0
     return 0 if rank.get("stopped") or number in REQUESTS_TO_END else number
 
 

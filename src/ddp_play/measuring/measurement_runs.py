@@ -136,17 +136,21 @@ def run_after_crash(runs: Sequence[FinishedRun]) -> NextRun | None:
 def as_one(runs: Sequence[FinishedRun]) -> FinishedRun:
     """The runs of one variant as one: all but the last ended with a crash, and the next went on after it."""
     first, last = runs[0], runs[-1]
-    crash = first.crash
-    if crash is None:
+    crashes = [run.crash for run in runs]
+    if crashes[0] is None:
         return first
-    parts = [[*rows_before(run.crash, run.rank_results), run.crash.to_row()] for run in runs if run.crash]
-    if not last.crash:
+    parts = [
+        [*rows_before(crash, run.rank_results), crash.to_row()]
+        for run, crash in zip(runs, crashes, strict=True)
+        if crash is not None
+    ]
+    if crashes[-1] is None:
         parts.append(last.result.get("collectives", []))
     return dataclasses.replace(
         first,
-        exit_code=1 if last.crash else last.exit_code or 1,
+        exit_code=1 if crashes[-1] else last.exit_code or 1,
         further=tuple(runs[1:]),
-        merged=merged_result(first.rank_results[crash.rank], parts),
+        merged=merged_result(first.rank_results[crashes[0].rank], parts),
     )
 
 

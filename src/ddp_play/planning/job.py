@@ -134,6 +134,11 @@ class Job(BaseModel):
         return self.lease or (RESTART_LEASE_S if self.restarts else 0.0)
 
     @property
+    def in_image(self) -> bool:
+        """Do ranks have the programs of an image, and not those of the host?"""
+        return self.chosen_runtime != "process"
+
+    @property
     def chosen_runtime(self) -> str:
         """`auto`: by the form of the image, which Docker and Apptainer write in other ways; processes without one.
 

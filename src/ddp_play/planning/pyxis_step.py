@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from ddp_play.planning.job import Mount
     from ddp_play.planning.rank_context import Place, RankContext
 
-SRUN = "srun"
-WORKDIR = "--container-workdir="
 # Characters that end a field of --container-mounts.
 SEPARATORS = (":", ",")
 # What enroot needs of a login; with GPUs, what its NVIDIA hook acts on. The guard has the values: a proxy's may hold a
@@ -36,11 +34,11 @@ def step_words(context: RankContext, place: Place) -> tuple[str, ...]:
     proxies = PROXIES if is_imported(context.job.image) else ()
     names = (*LOGIN, *proxies, *(NVIDIA if uses_gpus else ()))
     return (
-        SRUN,
+        "srun",
         f"--export={','.join(names)}",
         *image_options(context.job.image),
         f"--container-mounts={','.join(mount_rows(mounts))}",
-        f"{WORKDIR}{place.workdir}",
+        f"--container-workdir={place.workdir}",
     )
 
 
@@ -68,11 +66,11 @@ def job_mounts(mounts: Iterable[Mount]) -> list[tuple[str, str, bool]]:
 
 
 def pyxis_spec(
-    image_words: tuple[str, ...], argv: Sequence[str], env: Mapping[str, str], directory: str
+    image_words: Sequence[str], workdir: str, argv: Sequence[str], env: Mapping[str, str], directory: str
 ) -> dict[str, Any]:
     """What differs in a host's spec for a command that runs in the node's container. `directory`: of the attempt."""
     return {
-        "argv": entered(image_words, argv, directory),
+        "argv": entered(workdir, argv, directory),
         "env": entering_env(env),
         "secret_prefix": INSIDE,
         "workdir": "/",  # of the program that enters the container
@@ -80,17 +78,11 @@ def pyxis_spec(
     }
 
 
-def entered(image_words: tuple[str, ...], argv: Sequence[str], directory: str) -> list[str]:
+def entered(workdir: str, argv: Sequence[str], directory: str) -> list[str]:
     """The command inside the container. The guard has made the script, in a directory that may be mounted noexec."""
-    workdir = next(word.removeprefix(WORKDIR) for word in image_words if word.startswith(WORKDIR))
     return ["/bin/sh", f"{directory}/{ENTER}", workdir, *argv]
 
 
 def entering_env(env: Mapping[str, str]) -> dict[str, str]:
     """The environment of the program that enters the container, for the command to have `env`."""
     return {f"{INSIDE}{name}": value for name, value in env.items()}
-
-
-def is_step(image_words: tuple[str, ...]) -> bool:
-    """Do these words make the container of a node, in place of starting the command?"""
-    return image_words[:1] == (SRUN,)

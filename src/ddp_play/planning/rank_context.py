@@ -80,7 +80,7 @@ class RankContext:
     @property
     def in_image(self) -> bool:
         """Do ranks have the programs of an image, and not those of the host?"""
-        return self.docker or self.apptainer or self.pyxis
+        return self.job.in_image
 
     @property
     def torchrun(self) -> bool:

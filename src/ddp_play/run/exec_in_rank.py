@@ -13,11 +13,12 @@ from ddp_play.errors import Busy, UsageError
 from ddp_play.guard.protocol import INSIDE, rank_dir_name, run_key
 from ddp_play.planning.apptainer_exec import launch_env
 from ddp_play.planning.launch_placeholders import ATTEMPT, HOST_DIR, RUN_ID, RUN_KEY, SECRETS_DIR, bind
-from ddp_play.planning.plan_document import HostPlan, Unit, plan_from_json
-from ddp_play.planning.pyxis_step import entered, entering_env, is_step
+from ddp_play.planning.plan_document import Unit, plan_from_json
+from ddp_play.planning.pyxis_step import entered, entering_env
 
 if TYPE_CHECKING:
     from ddp_play.bundle.run_lookup import Run
+    from ddp_play.planning.plan_document import Plan
 
 _BEFORE_THE_START = (RunStatus.STARTING, RunStatus.WAITING, RunStatus.PREPARING)
 
@@ -41,11 +42,12 @@ def exec_command(run: Run, rank: int, command: list[str], *, terminal: bool) -> 
         raise UsageError(f"run {run.paths.run_id} has ranks 0 to {plan.world_size - 1}, not {rank}")
     host = plan.host_of(rank)
     route = next(Route.from_json(row) for row in read_json(run.paths.channels)["routes"] if row["host"] == host.name)
-    there = _host_command(run, host, rank, command, terminal=terminal)
+    there = _host_command(run, plan, rank, command, terminal=terminal)
     return engine_of(route).interactive(route, there, terminal=terminal)
 
 
-def _host_command(run: Run, host: HostPlan, rank: int, command: list[str], *, terminal: bool) -> str:
+def _host_command(run: Run, plan: Plan, rank: int, command: list[str], *, terminal: bool) -> str:
+    host = plan.host_of(rank)
     key = run_key(run.paths.run_id, str(run.document.get("token") or ""))
     values = {RUN_ID: run.paths.run_id, RUN_KEY: key, ATTEMPT: str(run.document.get("attempt", 1))}
     if container := host.rank(rank).container:
@@ -58,11 +60,10 @@ def _host_command(run: Run, host: HostPlan, rank: int, command: list[str], *, te
     if directory:
         values[HOST_DIR] = directory
     unit = host.rank(rank)
-    if is_step(unit.image_words):
+    if plan.runtime == "pyxis":
         given = dict(variable.split("=", 1) for variable in variables)
         env = [f"{name}={value}" for name, value in entering_env(given).items()]
-        words = tuple(bind(word, values) for word in unit.image_words)
-        entry = entered(words, command, directory)
+        entry = entered(bind(host.workdir, values), command, directory)
         return f'exec env -i {INSIDE}TERM="$TERM" {shlex.join(env)} {shlex.join(entry)}'
     if unit.image_words:
         return _with_apptainer(unit, f"{directory}/{rank_dir_name(host.ranks.start)}", variables, values, command)

@@ -19,7 +19,7 @@ from ddp_play.planning.launch_placeholders import (
     bind,
 )
 from ddp_play.planning.numa import VISIBLE
-from ddp_play.planning.pyxis_step import is_step, pyxis_spec
+from ddp_play.planning.pyxis_step import pyxis_spec
 from ddp_play.run.rank_env_file import render_env_file
 
 if TYPE_CHECKING:
@@ -225,10 +225,10 @@ class Launch:
 
     def _image_spec(self, host: HostPlan, unit: Unit, env: dict[str, str], place: HostPlace) -> dict[str, Any]:
         """What differs for a command in an image that no daemon starts. `env`: of the command; without secrets."""
-        values = self.values(place)
-        words = tuple(bind(word, values) for word in unit.image_words)
-        if is_step(words):
-            return pyxis_spec(words, [bind(word, values) for word in unit.argv], env, place.directory)
+        if self.plan.runtime == "pyxis":
+            values = self.values(place)
+            words, argv = ([bind(word, values) for word in part] for part in (unit.image_words, unit.argv))
+            return pyxis_spec(words, bind(host.workdir, values), argv, env, place.directory)
         return apptainer_spec(unit.image_words, env, f"{place.directory}/{rank_dir_name(host.ranks.start)}")
 
     def _pmi_spec(self, host: HostPlan) -> dict[str, Any] | None:

@@ -61,8 +61,8 @@ def test_every_bundle_gets_the_files_of_the_series() -> None:
 def test_runs_go_on_as_long_as_one_is_wanted(capsys: pytest.CaptureFixture[str]) -> None:
     started = []
 
-    def start(name: str, more: NextRun) -> FinishedRun:
-        started.append((name, more.arguments))
+    def start(name: str, more: tuple[str, ...]) -> FinishedRun:
+        started.append((name, more))
         return finished(Variant("gloo", "cpu"), 0, result=True)
 
     def next_run(runs: list[FinishedRun]) -> NextRun | None:

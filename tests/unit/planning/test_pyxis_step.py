@@ -6,7 +6,7 @@ import pytest
 
 from ddp_play.errors import UsageError
 from ddp_play.planning.plan_document import Plan, command_line, plan_from_json
-from ddp_play.planning.pyxis_step import entered, entering_env, is_step, pyxis_spec
+from ddp_play.planning.pyxis_step import entered, entering_env, pyxis_spec
 from tests.unit.build import env, gpus, host, numa_host, plan, shared
 
 IMAGE = "/shared/train.sqsh"
@@ -74,13 +74,12 @@ def test_a_mount_that_the_option_cannot_hold_is_refused(mount: dict[str, str]) -
 
 def test_the_spec_of_a_host_has_the_entry_and_the_options_of_the_step() -> None:
     step = ("srun", "--container-image=/x.sqsh", "--container-workdir=/app")
-    assert pyxis_spec(step, ["python", "x"], {"A": "b", "LD_PRELOAD": "/l.so"}, "/state/r") == {
+    assert pyxis_spec(step, "/app", ["python", "x"], {"A": "b", "LD_PRELOAD": "/l.so"}, "/state/r") == {
         "argv": ["/bin/sh", "/state/r/enter-container", "/app", "python", "x"],
         "env": {"DDP_PLAY_INSIDE_A": "b", "DDP_PLAY_INSIDE_LD_PRELOAD": "/l.so"},
         "secret_prefix": "DDP_PLAY_INSIDE_",
         "workdir": "/",
         "step_options": ["--container-image=/x.sqsh", "--container-workdir=/app"],
     }
-    assert entered(step, [], "/d") == ["/bin/sh", "/d/enter-container", "/app"]
+    assert entered("/app", [], "/d") == ["/bin/sh", "/d/enter-container", "/app"]
     assert entering_env({}) == {}
-    assert (is_step(step), is_step(("/usr/bin/apptainer", "exec")), is_step(())) == (True, False, False)
