@@ -1,4 +1,4 @@
-"""Role nvidia_driver: packages of the wanted driver and of kernels, and pending changes that ranks would notice."""
+"""Role nvidia_driver: whether a driver that is there is used, packages of the wanted one, pending changes."""
 
 from __future__ import annotations
 
@@ -48,25 +48,25 @@ def foreign(facts: Mapping[str, Any], torch_version: str, floor: str, replace: b
     """Decision on a driver that this role has not installed: the site's packages, NVIDIA's installer, an image's maker.
 
     floor: oldest branch for this version of torch; empty if none is to be checked. differs: packages would have to be
-    installed or changed. The action is use, refuse, or none (there is no such driver, or it may be replaced); origin
-    and why are for the message.
+    installed or changed. The action is use, refuse, or none (there is no such driver, or it may be replaced); origin,
+    why and the tool that removes it are for the message.
     """
     driver = facts["driver"]
     packaged = sorted(name for name in facts["packages"] if DRIVER_PACKAGE.match(name))
     if not driver["program"] or set(packaged) & set(facts["recorded"]) or (packaged and not differs):
-        return {"action": "none", "why": "", "origin": ""}
-    origin = (
-        f"is of packages that this role has not installed ({', '.join(packaged[:3])})" if packaged else FROM_NO_PACKAGE
-    )
-    version, why = driver["loaded"]["version"], ""
+        return {"action": "none", "why": "", "origin": "", "tool": ""}
+    named = ", ".join(packaged[:3])
+    origin = f"is of packages that this role has not installed ({named})" if packaged else FROM_NO_PACKAGE
+    version, tool = driver["loaded"]["version"], "" if packaged else driver["uninstaller"]
     if replace:
-        why = f"{driver['uninstaller']} is still there" if driver["uninstaller"] and not packaged else ""
-        return {"action": "refuse" if why else "none", "why": why, "origin": origin}
+        why = f"{tool} is still there" if tool else ""
+        return {"action": "refuse" if why else "none", "why": why, "origin": origin, "tool": tool}
+    why = ""
     if not version:
         why = "its module is not loaded"
     elif floor and int(version.split(".")[0]) < int(floor):
         why = f"{version} is too old for torch {torch_version}, which needs {floor}"
-    return {"action": "refuse" if why else "use", "why": why or version, "origin": origin}
+    return {"action": "refuse" if why else "use", "why": why or version, "origin": origin, "tool": tool}
 
 
 # Kernel that each release came with; a newer one is of Ubuntu's hardware enablement (HWE) series.

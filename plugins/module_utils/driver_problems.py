@@ -87,7 +87,8 @@ def _smi(facts: Facts, expect: Facts) -> List[str]:
     if module and smi["driver_version"] != module:
         found.append(f"nvidia-smi is of version {smi['driver_version']}, the module is {module}")
     counts = {"nvidia-smi": len(smi["gpus"])}
-    if not expect.get("container"):  # it may have a part of the machine's GPUs, and sees all in sysfs
+    # a container may have a part of the machine's GPUs, and sees all in sysfs
+    if not (expect.get("foreign") and facts["kernel"].get("container")):
         counts["sysfs"] = len(facts["gpus"])
     if expect.get("gpus"):
         counts["inventory"] = expect["gpus"]

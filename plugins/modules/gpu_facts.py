@@ -53,7 +53,7 @@ options:
   expect:
     description:
       - Wanted state, with any of version, flavour, packages, same_version, hold, dkms, loaded,
-        gpus, units, fabric_manager, mig, foreign (a driver that came from no package).
+        gpus, units, fabric_manager, mig, foreign (a driver that the role has not installed).
       - Fills RV(ansible_facts.ddp_gpu.problems).
     type: dict
 author: the ddp-play authors

@@ -60,9 +60,8 @@ def query_of(approach: Approach, job: Job) -> Query:
     """The query for a host of a job. Raises as `query_for` does."""
     runtime, image = job.chosen_runtime, job.image or None
     apptainer = image if runtime == "apptainer" else None
-    packages = {"packages": False} if runtime == "pyxis" else {}  # those of the image count
-    user = job.user or None
-    return query_for(approach, engine=runtime == "docker", image=image, apptainer=apptainer, user=user, **packages)
+    wanted = {"image": image, "apptainer": apptainer, "user": job.user or None, "packages": not job.in_image}
+    return query_for(approach, engine=runtime == "docker", **wanted)
 
 
 def query_for(approach: Approach, *, engine: bool, **wanted: Any) -> Query:

@@ -5,17 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from ddp_play.guard import gpu_states, gpus, nvml
-from tests.gpu.test_gpu_runs import RANK, users
+from tests.gpu.processes import busy
 from tests.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = [pytest.mark.gpu]
 # A process of its own: one that has asked torch keeps the GPU until it ends.
@@ -31,18 +27,6 @@ def properties() -> list[dict[str, Any]]:
     done = subprocess.run([sys.executable, "-c", PROPERTIES], capture_output=True, text=True, timeout=120, check=True)
     found: list[dict[str, Any]] = json.loads(done.stdout)
     return found
-
-
-@contextmanager
-def busy() -> Iterator[None]:
-    """A process that multiplies on GPU 0 all the time."""
-    child = subprocess.Popen([sys.executable, str(RANK), "busy", "120"], stdout=subprocess.DEVNULL)
-    try:
-        wait_until(lambda: str(child.pid) in users(), timeout_s=60, what="the process on the GPU")
-        yield
-    finally:
-        child.kill()
-        child.wait()
 
 
 def test_facts_name_the_gpus_that_torch_sees() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,11 @@ from ddp_play.bundle.paths import RunPaths
 from ddp_play.bundle.samples import read_samples
 from ddp_play.guard import gpus
 from ddp_play.guard.kernel_log import in_first_pid_namespace
+from tests.gpu.processes import RANK, busy, users
 from tests.run.conftest import LOCAL, ROOT, Done, Play
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.gpu, pytest.mark.runner]
-RANK = Path(__file__).parent / "rank.py"
 
 
 def job(play: Play, *command: str, **variables: Any) -> Path:
@@ -31,12 +30,6 @@ def job(play: Play, *command: str, **variables: Any) -> Path:
 
 def run(play: Play, *command: str, name: str = "night", **variables: Any) -> Done:
     return play("run", job(play, *command, **variables), "-i", LOCAL, "--name", name, timeout_s=180)
-
-
-def users() -> list[str]:
-    """Pids of the processes that use a GPU. These tests do not: checks put no load where somebody is."""
-    (text,) = gpus.smi(["--query-compute-apps=pid", "--format=csv,noheader"])
-    return text.split()
 
 
 def verdict(play: Play) -> dict[str, Any]:
@@ -131,14 +124,9 @@ def test_a_stop_frees_the_gpu(play: Play) -> None:
 
 
 def test_somebody_elses_process_on_the_gpu_is_told(play: Play) -> None:
-    other = subprocess.Popen([sys.executable, str(RANK), "busy", "60"], stdout=subprocess.DEVNULL)
-    try:
-        wait_until(lambda: str(other.pid) in users(), timeout_s=60, what="the other process on the GPU")
+    with busy() as pid:
         planned = play("plan", job(play, "busy", "1"), "-i", LOCAL)
-        assert re.search(rf"GPU 0 is in use by [^\n]*\b{other.pid}\b", planned.out + planned.err), planned
-    finally:
-        other.kill()
-        other.wait()
+    assert re.search(rf"GPU 0 is in use by [^\n]*\b{pid}\b", planned.out + planned.err), planned
 
 
 def test_checks_under_load(play: Play) -> None:

@@ -175,7 +175,7 @@ def foreign(**changes: Any) -> dict[str, Any]:
             "fabric state is not Completed on 0",
         ),
         ({"gpus": [{"slot": "0"}] * 8}, {}, "GPU counts differ: nvidia-smi 1, sysfs 8"),
-        ({"gpus": [{"slot": "0"}] * 8}, {"container": True}, ""),
+        ({"gpus": [{"slot": "0"}] * 8, "kernel": {**GOOD["kernel"], "container": True}}, {}, ""),
         ({"cuda": {"devices": 0, "error": "cuInit 802"}}, {}, "no CUDA context: cuInit 802 (NVSwitch"),
         ({}, {"units": ["nvidia-fabricmanager"]}, "nvidia-fabricmanager is absent, wanted active"),
     ],

@@ -1,4 +1,4 @@
-"""What one H100 80GB HBM3 without NVLink answered (driver 580.159.04, in a virtual machine); its ids are made up.
+"""What one H100 80GB HBM3 without NVLink answered, in h100/ (driver 580.159.04, a virtual machine); ids are made up.
 
 `smi-query.xml`: nvidia-smi -q -x. `gpus.csv`, `states.csv`, `remapped-rows.csv`, `users.csv`: the queries of
 `guard/gpus.py` and `guard/gpu_states.py`. `help-query-gpu.txt`: the names that nvidia-smi --help-query-gpu lists.
@@ -8,9 +8,10 @@
 
 from pathlib import Path
 
+DIRECTORY = Path(__file__).parent / "h100"
 GPU = "GPU-11112222-3333-4444-5555-666677778888"
 
 
 def answer(name: str) -> str:
-    """The text of a file here."""
-    return (Path(__file__).parent / name).read_text(encoding="utf-8")
+    """The text of one of them."""
+    return (DIRECTORY / name).read_text(encoding="utf-8")
