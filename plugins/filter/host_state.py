@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Mapping, Sequence
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Sequence
 
 # In every file that a role writes and no other program edits; and the suffix of the file that was there before.
 OWN_MARK = "Managed by ddp-play"
@@ -48,6 +48,21 @@ def undone_files(state: Mapping[str, Any], paths: Sequence[str]) -> List[Dict[st
     """
     ours = [path for path in paths if OWN_MARK in state["files"][path]["content"]]
     return [{"path": path, "state": "restored", "original": path + KEPT} for path in ours]
+
+
+def set_aside(paths: Sequence[str]) -> List[Dict[str, str]]:
+    """Entries for ddp.play.files that rename files of the site, which would stand in the way of a role's."""
+    return [{"path": path, "state": "absent", "original": path + KEPT} for path in paths]
+
+
+def put_back(found: Iterable[str]) -> List[Dict[str, str]]:
+    """Entries for ddp.play.files that give files which were set aside their names back.
+
+    found: paths of a directory; a renamed file whose own name is among them again is not in the answer.
+    """
+    there = set(found)
+    names = sorted(path[: -len(KEPT)] for path in there if path.endswith(KEPT))
+    return [{"path": name, "state": "restored", "original": name + KEPT} for name in names if name not in there]
 
 
 def stopped_units(state: Mapping[str, Any], wanted: Sequence[str]) -> List[str]:
@@ -103,6 +118,8 @@ class FilterModule:
             "host_state_not_held": packages_not_held,
             "host_state_drifted": drifted_files,
             "host_state_undone": undone_files,
+            "host_state_set_aside": set_aside,
+            "host_state_put_back": put_back,
             "host_state_stopped": stopped_units,
             "host_state_inactive": inactive_units,
             "host_state_existing": existing_files,

@@ -1,9 +1,11 @@
-"""Pending changes of role nvidia_container_toolkit that running containers would notice."""
+"""Role nvidia_container_toolkit: whether a toolkit that is there is used; pending changes that containers notice."""
 
 from __future__ import annotations
 
 import re
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, Mapping, Sequence
+
+from ansible.module_utils.compat.version import LooseVersion
 
 MODE = re.compile(r'^\s*mode\s*=\s*"([^"]*)"', re.MULTILINE)
 
@@ -26,9 +28,33 @@ def changes(state: Dict[str, Any], mode: str) -> List[str]:
     return found
 
 
+def foreign(
+    state: Mapping[str, Any], packages: Sequence[str], wanted: str, oldest: str, replace: bool
+) -> Dict[str, str]:
+    """Decision on a toolkit that this role has not installed.
+
+    state: as ddp.play.host_state returns it for these packages and their predecessors, with the record of the role.
+    packages: of the toolkit, the main one last; wanted: their version; oldest: the first version that ranks can use.
+    The action is use, refuse, or none (there is no such toolkit, it is as wanted, or it may be replaced); why is for
+    the message, version is that of the main package.
+    """
+    there = {name: version.split("-")[0] for name, version in state["packages"].items() if version}
+    theirs = {name: version for name, version in there.items() if name not in state["recorded"]}
+    main = packages[-1]
+    version = there.get(main, "")
+    choice = {"action": "none", "version": version, "why": f"{main} {version}"}
+    as_wanted = all(name in packages and found == wanted for name, found in theirs.items())
+    if replace or as_wanted or main in state["recorded"]:
+        return choice
+    if version and LooseVersion(version) >= LooseVersion(oldest):
+        return {**choice, "action": "use"}
+    named = ", ".join(f"{name} {found}" for name, found in sorted(theirs.items()))
+    return {**choice, "action": "refuse", "why": f"{named}: ranks need {main} {oldest} or newer"}
+
+
 class FilterModule:
     """The filters by the names that the role uses."""
 
     def filters(self) -> Dict[str, Callable[..., Any]]:
         """The filters by name, for Ansible."""
-        return {"nvidia_container_toolkit_changes": changes}
+        return {"nvidia_container_toolkit_changes": changes, "nvidia_container_toolkit_foreign": foreign}

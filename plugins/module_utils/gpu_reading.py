@@ -6,7 +6,7 @@ import shutil
 import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict
 
 from ansible_collections.ddp.play.plugins.module_utils import (
     driver_problems,
@@ -81,12 +81,6 @@ def programs() -> Dict[str, str]:
     return {"program": shutil.which("nvidia-smi") or "", "uninstaller": shutil.which("nvidia-uninstall") or ""}
 
 
-def added_by(role: str) -> List[str]:
-    """Packages that this role has added to the host, by its record; without the architecture that dpkg may append."""
-    found = host_record.names(host_record.RECORD, role, host_record.PACKAGES) if role else []
-    return sorted({name.split(":")[0] for name in found})
-
-
 def smi() -> Dict[str, Any]:
     """Parsed output of `nvidia-smi -q -x`, with a time limit of 120 s; `error` has the reason if there is none."""
     rc, out, err = run(["nvidia-smi", "-q", "-x"], timeout_s=120)
@@ -137,7 +131,8 @@ def gather(params: Dict[str, Any]) -> Dict[str, Any]:
         "secure_boot": nvidia.parse_secure_boot(read_bytes(sysfs / SECURE_BOOT)),
         "dkms": nvidia.parse_dkms(run(["dkms", "status"])[1]),
         "packages": packages(params["packages"], params["exclude"]),
-        "recorded": added_by(params["role"]),
+        "recorded": host_record.names(host_record.RECORD, params["role"], host_record.PACKAGES),
+        "recorded_holds": host_record.names(host_record.RECORD, params["role"], host_record.HELD),
         "units": unit_states(params["units"]),
         "reboot": {"needed": bool(reasons), "reasons": reasons},
     }

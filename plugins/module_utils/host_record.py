@@ -12,6 +12,7 @@ RECORD = "/etc/ddp-play/record.json"
 DIRECTORIES = "directories"
 PACKAGES = "packages"  # of a role; written by recorded_packages and added_packages, removed by the first
 REPLACED = "replaced"  # likewise: packages of the host that the role's packages replaced
+HELD = "held"  # likewise: packages that the role, and nobody before it, has put on hold
 ACCOUNTS = "accounts"  # directory next to the record
 ACCEPTANCE = "acceptance"  # entries that are there until a new host was checked; never without those of a role
 
@@ -54,9 +55,9 @@ def is_new(path: str) -> bool:
 
 
 def names(path: str, role: str, kind: str) -> List[str]:
-    """A list of the record of a role, such as the packages that it has added; empty if the record is damaged."""
+    """Packages in a list of the record of a role, without the architecture of dpkg's names; none if it is damaged."""
     try:
-        return list(load(path).get(role, {}).get(kind, []))
+        return sorted({name.split(":")[0] for name in load(path).get(role, {}).get(kind, [])})
     except (OSError, ValueError, AttributeError):
         return []
 

@@ -25,7 +25,9 @@ options:
     elements: str
     default: []
   role:
-    description: Role whose record tells which packages it has added to the host, as C(recorded).
+    description:
+      - Role whose record tells which packages it has added to the host, as C(recorded), and which it has put on hold,
+        as C(recorded_holds).
     type: str
     default: ""
   exclude:
@@ -78,8 +80,8 @@ ansible_facts:
   contains:
     ddp_gpu:
       description:
-        - gpus, flavours, nvswitches, nvlink5, driver, kernel, secure_boot, dkms, packages, recorded, units, reboot,
-          users, problems.
+        - gpus, flavours, nvswitches, nvlink5, driver, kernel, secure_boot, dkms, packages, recorded, recorded_holds,
+          units, reboot, users, problems.
       type: dict
 """
 

@@ -37,6 +37,10 @@ options:
     description: Report which of I(packages) the package manager holds (dpkg) or locks to a version (dnf).
     type: bool
     default: false
+  role:
+    description: Role whose record on the host is returned as C(recorded) and C(recorded_holds).
+    type: str
+    default: ""
   commands:
     description: A name for each command (a list of arguments). A missing program gives 127.
     type: dict
@@ -93,6 +97,16 @@ packages:
   type: dict
 held:
   description: The installed ones of I(packages) that are on hold. Empty unless I(holds) is true.
+  returned: always
+  type: list
+  elements: str
+recorded:
+  description: Packages that I(role) has added to the host.
+  returned: always
+  type: list
+  elements: str
+recorded_holds:
+  description: Packages that I(role) has put on hold, and that were not on hold before.
   returned: always
   type: list
   elements: str

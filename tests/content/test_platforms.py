@@ -216,7 +216,9 @@ def test_nvidia_container_toolkit(system: str, architecture: str) -> None:
     assert manager == SYSTEMS[system][3]
     assert (role.path / "tasks" / f"packages-{manager}.yml").is_file()
     assert role["__nvidia_container_toolkit_url"] in role["__nvidia_container_toolkit_repo_files[0].content"]
-    assert re.fullmatch(r"\d+\.\d+\.\d+", role["__nvidia_container_toolkit_engine_floor"])
+    floors = "__nvidia_container_toolkit_engine_floors"
+    row = role[f"{floors} | ddp.play.version_table_row(nvidia_container_toolkit_version, 'toolkit')"]
+    assert re.fullmatch(r"\d+\.\d+\.\d+", row["engine"])
 
 
 @pytest.mark.parametrize("stack", ["inbox", "doca"])

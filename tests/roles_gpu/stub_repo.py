@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.roles_gpu.debs import File, Package, kernel_module, write_repository
 
 DRIVERS = ("580.105.08", "580.178.04", "595.91.07")
-TOOLKITS = ("1.18.1", "1.19.1", "1.20.0")
+TOOLKITS = ("1.17.8", "1.18.1", "1.19.1", "1.20.0")
 KEY_NAMES = ("3bf863cc.pub", "8793F200.pub", "gpgkey")
 
 SMI = """#!/bin/sh

@@ -154,38 +154,6 @@ def test_container_toolkit(host: Host) -> None:
     assert host.sh(packages, check=False).split() == []
 
 
-def test_the_forerunner_of_the_toolkit_stays_until_the_toolkit_can_be_had(host: Host) -> None:
-    """A version that the repository lacks is found out before anything is removed."""
-    host.show(GPUS)
-    repository = "deb [trusted=yes] file:/srv/stub ./"
-    host.sh(f"echo '{repository}' > /etc/apt/sources.list.d/before.list; apt-get update -qq")
-    host.sh("apt-get install -y -qq nvidia-docker2; rm /etc/apt/sources.list.d/before.list")
-    installed = "dpkg-query -W -f '${Package} ${db:Status-Status}' nvidia-docker2"
-    missing = host.play("nvidia_container_toolkit", TOOLKIT | {"nvidia_container_toolkit_version": "9.9.9"})
-    assert missing.rc != 0
-    assert "failed in step plan, nothing was removed" in missing.text
-    assert host.sh(installed) == "nvidia-docker2 installed"
-    assert host.play("nvidia_container_toolkit", TOOLKIT).rc == 0
-    assert host.sh(installed, check=False) != "nvidia-docker2 installed"
-    assert host.play("nvidia_container_toolkit", TOOLKIT, tasks_from="remove").rc == 0
-
-
-def test_a_toolkit_of_the_site_stays_when_the_role_is_removed(host: Host) -> None:
-    host.show(GPUS)
-    host.sh("echo 'deb [trusted=yes] file:/srv/stub ./' > /etc/apt/sources.list.d/before.list; apt-get update -qq")
-    host.sh("apt-get install -y -qq nvidia-container-toolkit; rm /etc/apt/sources.list.d/before.list")
-    installed = "dpkg-query -W -f '${Package} ${db:Status-Status}\\n' '*nvidia-container*'"
-    before = host.sh(installed)
-    assert "nvidia-container-toolkit" in before
-    try:
-        assert converge(host, "nvidia_container_toolkit", TOOLKIT).rc == 0
-        removed = host.play("nvidia_container_toolkit", TOOLKIT, tasks_from="remove")
-        assert removed.rc == 0, removed.text
-        assert host.sh(installed) == before
-    finally:
-        host.sh("apt-get purge -y -qq --allow-change-held-packages '*nvidia-container*'")
-
-
 def test_nccl(host: Host) -> None:
     host.show(GPUS)
     assert converge(host, "nccl", NCCL).changed == 1

@@ -108,6 +108,31 @@ def test_packages_replace_it_only_if_asked_and_without_its_uninstaller(host: Hos
     assert play(host, tasks_from="remove").rc == 0
 
 
+def test_packages_of_the_site_in_the_wanted_version_keep_the_holds_and_daemons_that_they_had(host: Host) -> None:
+    """A host whose record is gone has packages that nobody knows as the role's."""
+    host.sh(f"rm {UNINSTALLER}")
+    assert play(host, replace=True).rc == 0
+    host.sh("rm -rf /etc/ddp-play; apt-mark unhold nvidia-modprobe; systemctl disable --now nvidia-persistenced")
+    host.sh("rm -f /etc/systemd/system/nvidia-persistenced.service.d/*")
+    there, held = versions(host), set(host.sh("apt-mark showhold").split())
+    assert held == set(there) - {"nvidia-modprobe"}
+    try:
+        outcome = play(host)
+        assert outcome.rc == 0, outcome.text
+        assert set(host.sh("apt-mark showhold").split()) == set(there)
+        assert host.sh("systemctl is-active nvidia-persistenced").strip() == "active"
+        removed = play(host, tasks_from="remove")
+        assert removed.rc == 0, removed.text
+        assert versions(host) == there
+        assert set(host.sh("apt-mark showhold").split()) == held
+        states = "systemctl is-enabled nvidia-persistenced; systemctl is-active nvidia-persistenced"
+        assert host.sh(states, check=False).split() == ["disabled", "inactive"]
+    finally:
+        host.sh(
+            "apt-get purge -y -qq --allow-change-held-packages $(dpkg-query -W -f '${Package} ' '*nvidia*' libcuda1)"
+        )
+
+
 def test_packages_of_the_site_stay_in_their_version_and_after_a_removal(host: Host) -> None:
     """A driver of another version than the wanted one, from the vendor's packages, which somebody else installed."""
     older = "580.105.08"

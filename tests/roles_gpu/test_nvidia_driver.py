@@ -14,12 +14,14 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 
+THEIR_FILE, THEIR_REPOSITORY = "/etc/apt/sources.list.d/cuda-debian12-x86_64.list", "# of the site"
 NVSWITCH = Hardware(loaded=NEWEST_580, num_nvswitches=4)
 
 
 @pytest.fixture(scope="module")
 def converged(host: Host) -> Outcome:
     host.show(LOADED)
+    host.sh(f"echo '{THEIR_REPOSITORY}' > {THEIR_FILE}")
     outcome = play(host)
     assert outcome.rc == 0, outcome.text
     return outcome
@@ -169,6 +171,7 @@ def test_remove_leaves_no_hold_repository_or_package(host: Host) -> None:
     assert outcome.rc == 0, outcome.text
     assert versions(host) == {}
     assert host.sh("apt-mark showhold") == ""
+    assert host.sh(f"cat {THEIR_FILE}").strip() == THEIR_REPOSITORY
     assert (
         host.sh(
             "ls /etc/apt/sources.list.d /etc/apt/keyrings /etc/modprobe.d /etc/apt/preferences.d | grep ddp-nvidia",

@@ -130,3 +130,13 @@ def test_nothing_is_to_be_done_only_if_every_host_says_so(
     hostvars = {host: {"ansible_facts": found} for host, found in facts.items()}
     assert host_state.settled_everywhere(hostvars, list(unsettled)) is everywhere
     assert not host_state.settled_everywhere({"h1": {}}, ["h1"])
+
+
+def test_files_of_the_site_that_were_set_aside_come_back_unless_the_site_has_new_ones() -> None:
+    paths = ["/etc/apt/cuda.list", "/etc/apt/other.list"]
+    entries = host_state.set_aside(paths)
+    assert entries[0] == {"path": paths[0], "state": "absent", "original": f"{paths[0]}.ddp-play.orig"}
+    aside = [entry["original"] for entry in entries]
+    back = host_state.put_back([*aside, paths[1], "/etc/apt/third.list"])
+    assert back == [{"path": paths[0], "state": "restored", "original": aside[0]}]
+    assert host_state.put_back([]) == []

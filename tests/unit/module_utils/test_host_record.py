@@ -231,3 +231,11 @@ def test_a_record_that_cannot_be_written_leaves_no_temporary_file(record: str) -
     with pytest.raises(OSError, match=r"record\.json"):
         host_record.save(record, {"a": {"b": 1}})
     assert [path.name for path in Path(record).parent.iterdir()] == ["record.json"]
+
+
+def test_names_have_no_architecture_and_a_damaged_record_has_none(record: str) -> None:
+    host_record.add_names(record, "nccl", "held", ["libnccl2:amd64", "libnccl2", "libnccl-dev"])
+    assert host_record.names(record, "nccl", "held") == ["libnccl-dev", "libnccl2"]
+    assert host_record.names(record, "", "held") == []
+    Path(record).write_text("[1]")
+    assert host_record.names(record, "nccl", "held") == []
