@@ -38,12 +38,17 @@ options:
     type: str
     required: true
   names:
-    description: Packages to install. Unused with C(absent).
+    description: Packages to install; with C(absent), packages of the role to remove besides the recorded ones.
     type: list
     elements: str
     default: []
   replaces:
     description: Packages of the host that the transaction may remove, because the new ones do their work.
+    type: list
+    elements: str
+    default: []
+  keep_data:
+    description: Packages that C(absent) removes without a purge, because their purge deletes data.
     type: list
     elements: str
     default: []
@@ -211,12 +216,15 @@ class Manager:
         """What apt would remove with these packages beyond our own."""
         return set(package_transactions.read_apt(self.must([*APT, "--simulate", "purge", *names])).removed) - ours
 
-    def remove(self, names: List[str]) -> None:
-        """Remove the packages with their configuration, and nothing else."""
-        if self.uses_apt:
-            self.must([*APT, "purge", *names])
-        else:
+    def remove(self, names: List[str], keep_data: List[str]) -> None:
+        """Remove the packages, with their configuration unless they are among the second ones, and nothing else."""
+        if not self.uses_apt:
             self.must([*DNF, "remove", "--setopt=clean_requirements_on_remove=False", *names])
+            return
+        for word in ("remove", "purge"):
+            some = [name for name in names if (name in keep_data) == (word == "remove")]
+            if some:
+                self.must([*APT, word, *some])
 
 
 def present(module: AnsibleModule, manager: Manager) -> Dict[str, Any]:
@@ -245,7 +253,7 @@ def absent(module: AnsibleModule, manager: Manager) -> Dict[str, Any]:
     record = host_record.load(path)
     entries, earlier = dict(record.get(role, {})), record.get(LEFT, {})
     replaced = sorted({*entries.pop(REPLACED, []), *earlier.get(REPLACED, [])})
-    recorded = {*entries.pop(PACKAGES, []), *earlier.get(PACKAGES, [])}
+    recorded = {*entries.pop(PACKAGES, []), *earlier.get(PACKAGES, []), *module.params["names"]}
     if not recorded:
         return {"changed": False, "packages": [], "kept": [], "ddp_changes": []}
     going = sorted(recorded & manager.installed())
@@ -258,10 +266,12 @@ def absent(module: AnsibleModule, manager: Manager) -> Dict[str, Any]:
         going = [name for name in going if name not in needed]
     if not module.check_mode:
         if going:
-            manager.remove(going)
+            manager.remove(going, module.params["keep_data"])
         if replaced and not kept:
             manager.install(replaced, [])
-        left = {PACKAGES: sorted(kept), REPLACED: replaced} if kept else {}
+        # A later removal would purge them.
+        later = sorted({*kept} - {*module.params["keep_data"]})
+        left = {PACKAGES: later, REPLACED: replaced} if kept else {}
         left = {kind: names for kind, names in left.items() if names}
         host_record.save(path, dict(record, **{role: entries, LEFT: left}))
     rows = changes.package_changes(replaced if going and not kept else [], going, own=going)
@@ -275,6 +285,7 @@ def main() -> None:
             "role": {"type": "str", "required": True},
             "names": {"type": "list", "elements": "str", "default": []},
             "replaces": {"type": "list", "elements": "str", "default": []},
+            "keep_data": {"type": "list", "elements": "str", "default": []},
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "lock_timeout_s": {"type": "int", "default": 300},
             "record": {"type": "path", "default": host_record.RECORD},

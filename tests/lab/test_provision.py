@@ -130,6 +130,25 @@ def test_verify_passes_and_names_what_was_broken(bare: Lab, site: Path) -> None:
 
 
 @pytest.mark.usefixtures("first")
+def test_a_masked_engine_is_named_with_the_command_that_helps(bare: Lab, site: Path) -> None:
+    """Nothing can start it, and the role does not undo what somebody did on purpose."""
+    bare.on("h2", "sudo systemctl mask --now docker.service docker.socket")
+    unmask = "systemctl unmask docker.service"
+    done = bare.play("verify", "-i", str(bare.inventory), "-i", str(site), "--json", "--tags", "docker_engine")
+    message = cells(json.loads(done.stdout), "docker_engine")["h2"]["message"]
+    assert (done.returncode, unmask in message) == (1, True), message
+    for flags in (("--check",), ()):
+        refused, report = provision(bare, site, "--tags", "docker_engine", *flags)
+        cell = cells(report, "docker_engine")["h2"]
+        assert (refused.returncode != 0, cell["status"], unmask in cell["message"]) == (True, "failed", True), cell
+    bare.on("h2", f"sudo {unmask} docker.socket")
+    mended, report = provision(bare, site, "--tags", "docker_engine")
+    assert mended.returncode == 0, mended.stderr
+    assert cells(report, "docker_engine")["h2"]["status"] == "changed"
+    assert bare.on("h2", "docker info --format '{{.ServerVersion}}'")
+
+
+@pytest.mark.usefixtures("first")
 def test_limits_that_a_host_cannot_give_are_lowered(bare: Lab) -> None:
     """An engine in a container may not raise limits; with the default of 131072 no container would start there."""
     hard = int(bare.on("h1", "awk '/Max open files/ {print $5}' /proc/1/limits"))
@@ -152,6 +171,8 @@ def test_a_host_is_taken_out_and_comes_back(bare: Lab, site: Path) -> None:
     assert "/var/lib/docker" in cells(report, "docker_engine")["h3"]["left"]
     assert bare.on("h3", OURS) == ""
     assert bare.on("h3", "command -v dockerd || echo none; getent group docker").split("\n")[0] == "none"
+    assert bare.on("h3", "command -v containerd runc || echo none") == "none"
+    assert "apparmor" not in cells(report, "docker_engine")["h3"]["left"]
     assert bare.on("h2", OURS) == before
     done, report = provision(bare, site, "--limit", "h3")
     assert done.returncode == 0, done.stderr + done.stdout

@@ -114,7 +114,7 @@ def test_the_calls_of_both_package_managers(monkeypatch: pytest.MonkeyPatch) -> 
         host = StandIn()
         calls = manager(monkeypatch, host, apt=apt)
         calls.install(["a"], ["b"])
-        calls.remove(["a"])
+        calls.remove(["a"], [])
         asked += host.asked
         assert calls.needed([]) == []
     assert asked == [

@@ -125,3 +125,29 @@ def test_a_replaced_package_comes_back_when_the_last_package_that_replaced_it_go
     later = Host({"chrony"}, state="absent", record=str(path))
     assert play(monkeypatch, recorded_packages, later)["packages"] == ["chrony"]
     assert (later.there, record_of(path)) == ({"old"}, None)
+
+
+@pytest.mark.parametrize("apt", [True, False])
+def test_packages_whose_purge_deletes_data_are_only_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apt: bool
+) -> None:
+    """They need not be in the record, and one that others need is not left to a later removal, which would purge it."""
+    path = tmp_path / "record.json"
+    path.write_text(json.dumps({"r": {"packages": ["libedit2"]}}))
+    host = Host({"chrony", "libedit2", "bash"}, apt=apt, state="absent", names=["chrony"], keep_data=["chrony"])
+    host.params["record"] = str(path)
+    manager(monkeypatch, StandIn(), apt=apt)
+    found = play(monkeypatch, recorded_packages, host)
+    assert (found["packages"], found["kept"], host.there) == (["chrony", "libedit2"], [], {"bash"})
+    done = [
+        [word for word in argv if word in ("remove", "purge", "chrony", "libedit2")]
+        for argv in host.asked
+        if {"remove", "purge"} & set(argv) and "--simulate" not in argv
+    ]
+    assert done == ([["remove", "chrony"], ["purge", "libedit2"]] if apt else [["remove", "chrony", "libedit2"]])
+
+    host = Host({"chrony", "tool"}, state="absent", names=["chrony"], keep_data=["chrony"], record=str(path))
+    manager(monkeypatch, StandIn())
+    found = play(monkeypatch, recorded_packages, host)
+    assert (found["packages"], found["kept"]) == ([], ["chrony"])
+    assert record_of(path) is None
