@@ -1,12 +1,10 @@
-"""Report of a run as a file: for `ddp-play report`, and as the program that every run starts at its end."""
+"""Report of a run as a file: for `ddp-play report`, and for the process that every run starts at its end."""
 
 from __future__ import annotations
 
 import gc
-import os
 import sys
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.paths import RunPaths, write_text
@@ -15,8 +13,6 @@ from ddp_play.report.report_data import report_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-NICENESS = 10
 
 
 def made_document(run: Run) -> dict[str, Any]:
@@ -56,14 +52,3 @@ def write_at_end(paths: RunPaths) -> None:
             write_text(paths.report, page)
         except OSError as error:
             sys.stderr.write(f"no report: {paths.report}: {error.strerror or error}; ddp-play report makes it later\n")
-
-
-def main() -> None:
-    """Make way for other work of the controller: nobody waits for this process."""
-    with suppress(OSError):
-        os.nice(NICENESS)
-    write_at_end(RunPaths(Path(sys.argv[1])))
-
-
-if __name__ == "__main__":
-    main()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # Environment variable of the command; with this value runs write no report.
 REPORT_ENV, NO_REPORT = "DDP_PLAY_REPORT", "no"
-PROGRAM = "ddp_play.report.write_report"
+PROGRAM = "ddp_play.report.report_process"
 
 
 @contextmanager

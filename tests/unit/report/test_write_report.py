@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import shutil
-import sys
 
 import pytest
 
@@ -18,15 +17,6 @@ from .bundles import ended_bundle
 @pytest.fixture
 def _no_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(write_report, "made_page", lambda document: document["run"]["sentence"])
-
-
-@pytest.mark.usefixtures("_no_drawing")
-def test_the_program_writes_into_the_bundle(monkeypatch: pytest.MonkeyPatch) -> None:
-    paths = ended_bundle()
-    monkeypatch.setattr(sys, "argv", ["write_report", str(paths.root)])
-    monkeypatch.setattr("os.nice", lambda _: 0)
-    write_report.main()
-    assert paths.report.read_text().startswith("calm-otter-1 succeeded")
 
 
 def test_a_bundle_that_is_removed_meanwhile_does_not_come_back(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,7 +47,7 @@ def ended() -> RunPaths:
 
 def test_it_is_a_program_of_its_own(programs: Programs, ended: RunPaths) -> None:
     start_report(ended)
-    assert programs.commands == [[sys.executable, "-P", "-m", "ddp_play.report.write_report", str(ended.root)]]
+    assert programs.commands == [[sys.executable, "-P", "-m", "ddp_play.report.report_process", str(ended.root)]]
 
 
 def test_not_where_it_is_not_wanted(programs: Programs, ended: RunPaths, monkeypatch: pytest.MonkeyPatch) -> None:
