@@ -25,7 +25,7 @@ def test_remove_says_what_remains(role: Path) -> None:
     assert "left on {{ inventory_hostname }}" in last["ansible.builtin.debug"]["msg"]
 
 
-NOTHING_KEPT = {"kept": []}
+NOTHING_KEPT: dict[str, list[str]] = {"kept": []}
 THERE, ABSENT = {"type": "directory"}, {"type": "absent"}
 UNDONE = {"homes": ["/home/a"], "busy": [], "needed": []}
 BUSY = {"homes": [], "busy": ["b"], "needed": ["video"]}
