@@ -171,7 +171,7 @@ def undone(state: Mapping[str, Any], notes: Mapping[str, Sequence[str]]) -> Dict
     """What deprovision takes back, from the record and the answers of `undo_commands`.
 
     `accounts` and `groups` (names), `members` and `keys` (rows), as far as they are still there. `busy` are accounts
-    with processes, and `needed` groups that others have; these stay.
+    with processes, and `needed` groups that others have; these stay, and so do `homes`.
     """
     commands = state["commands"]
     there, known = _entries(commands["passwd"]["stdout"]), _entries(commands["group"]["stdout"])
@@ -186,6 +186,7 @@ def undone(state: Mapping[str, Any], notes: Mapping[str, Sequence[str]]) -> Dict
     return {
         "accounts": [name for name in accounts if name not in busy],
         "busy": busy,
+        "homes": [there[name][5] for name in accounts if name not in busy],
         "groups": [name for name in groups if name not in needed],
         "needed": needed,
         "members": [pair for pair in members if pair["user"] in _members(pair["group"], known)],

@@ -80,6 +80,12 @@ def existing_files(state: Mapping[str, Any], paths: Sequence[str]) -> List[str]:
     return [path for path in paths if state["files"][path]["type"] != "absent"]
 
 
+def left(parts: Mapping[str, Sequence[str]]) -> str:
+    """What a removal leaves on a host, as one text. parts: names by their title; a title without names is not said."""
+    said = [f"{title}: {' '.join(map(str, names))}" for title, names in parts.items() if names]
+    return ", ".join(said) or "nothing"
+
+
 def text_of(state: Mapping[str, Any], paths: Sequence[str]) -> List[str]:
     """Text of files without blanks around it, in the order of `paths`; empty for a file that is absent."""
     return [str(state["files"][path]["content"]).strip() for path in paths]
@@ -124,6 +130,7 @@ class FilterModule:
             "host_state_inactive": inactive_units,
             "host_state_existing": existing_files,
             "host_state_text": text_of,
+            "host_state_left": left,
             "host_state_settled": settled,
             "settled_everywhere": settled_everywhere,
         }

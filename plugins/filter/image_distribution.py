@@ -72,6 +72,11 @@ def removed_names(
     return list(found)
 
 
+def kept_names(state: Mapping[str, Any], images: Sequence[Image], recorded: Sequence[str]) -> List[str]:
+    """Names of the images that a removal leaves: they are there, and the role did not put them there."""
+    return [image["name"] for image in images if image["name"] not in recorded and _inspected(state, image)]
+
+
 def _inspected(state: Mapping[str, Any], image: Image) -> Dict[str, Any]:
     """Answer of `docker image inspect`; empty if the host has no such image."""
     answer = state["commands"][image["name"]]
@@ -106,4 +111,5 @@ class FilterModule:
             "image_distribution_lacking": lacking,
             "image_distribution_pending": pending,
             "image_distribution_removed_names": removed_names,
+            "image_distribution_kept_names": kept_names,
         }

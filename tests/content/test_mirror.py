@@ -209,7 +209,6 @@ PACKAGES = (
         "src/ddp_play/provisioning",
         ("tests/unit/provisioning",),
         {"site_scaffold": ("tests/content/test_site.py", "the test runs `init` and the site that it writes")},
-        {"playbook_run": ("roles",)},
     ),
     Package(
         "src/ddp_play/ansible",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ddp_play.provisioning.host_role_table import NOTED
 from tests.content.role_files import PLAYBOOKS, ROOT, read, tasks_in
 from tests.content.role_tasks import ROLES, condition, included, tasks_of
 from tests.content.test_role_ends import reached, words
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 IMPORT = "ansible.builtin.import_role"
 NOT_FOLLOWED = {"slurm": "it compares hosts with each other, and a job of all nodes proves it"}
 FOLLOWED = [role for role in ROLES if role.name not in NOT_FOLLOWED]
+FOLLOWED_IN_ORDER = read(ROOT / "playbooks/verify.yml")[0]["tasks"][0]["ddp.play.settled_roles"]["roles"]
+LINEAR = "ansible.builtin.linear"
 TASKS_FROM = {"provision": None, "verify": "verify"}
 
 
@@ -35,7 +38,7 @@ def plays(playbook: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 def roles_of(play: dict[str, Any], tasks_from: str | None) -> list[str]:
     """Roles that a play runs from this file of tasks."""
     listed = [short(row["role"]) for row in play.get("roles", ())]
-    imported = [task[IMPORT] for task in play.get("tasks", ()) if IMPORT in task]
+    imported = [task[IMPORT] for task in tasks_in(play.get("tasks", [])) if IMPORT in task]
     return listed + [short(row["name"]) for row in imported if row.get("tasks_from") == tasks_from]
 
 
@@ -74,6 +77,35 @@ def test_every_phase_ends_if_nothing_is_to_be_done_anywhere(playbook: str, tasks
         (task,) = play["pre_tasks"]
         assert (task["ansible.builtin.meta"], task["tags"]) == ("end_play", ["always"])
         assert condition(task) == "ddp_all_settled | default(false)"
+
+
+def test_a_host_on_which_a_role_fails_is_verified_to_the_end_and_fails_in_the_last_play() -> None:
+    """Each role has its name for the note, on the import's block: a failed role does not end the play for the host."""
+    _, others = plays("verify")
+    *phases, last = others
+    blocks = [block for play in phases for block in play["tasks"]]
+    assert [name for block in blocks for name in roles_of({"tasks": [block]}, "verify")] == list(FOLLOWED_IN_ORDER)
+    for block in blocks:
+        (role,) = {short(task[IMPORT]["name"]) for task in tasks_in([block]) if IMPORT in task}
+        assert (block["vars"], block["tags"]) == ({"ddp_verified": role}, [role])
+        for part in (part for part in tasks_in([block]) if "block" in part):
+            note, *out = part["rescue"]
+            assert set(note["ansible.builtin.set_fact"]) == {NOTED}
+            assert bool(out) == ("block" in part["block"][0])
+    end, fail = last["tasks"]
+    assert (end["ansible.builtin.meta"], condition(end)) == ("end_host", f"{NOTED} is not defined")
+    assert NOTED in fail["ansible.builtin.fail"]["msg"]
+    assert last["hosts"] == plays("verify")[0]["hosts"]
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_where_one_task_fails_all_hosts_each_host_has_its_note(role: Path) -> None:
+    """Ansible fails the other hosts twice for such a failure, so their note is in an outer rescue."""
+    for_all = any(task.get("run_once") for task in tasks_in(run_by(role, "verify")))
+    (play,) = [play for play in plays("verify")[1] if role.name in roles_of(play, "verify")]
+    (block,) = [block for block in play["tasks"] if role.name in roles_of({"tasks": [block]}, "verify")]
+    linear = play.get("strategy", LINEAR) == LINEAR  # only there a task runs once for all
+    assert ("block" in block["block"][0]) == (linear and (for_all or role.name == "image_distribution"))
 
 
 def test_every_play_of_verify_knows_the_settled_roles() -> None:

@@ -25,6 +25,69 @@ def test_remove_says_what_remains(role: Path) -> None:
     assert "left on {{ inventory_hostname }}" in last["ansible.builtin.debug"]["msg"]
 
 
+NOTHING_KEPT: dict[str, list[str]] = {"kept": []}
+THERE, ABSENT = {"type": "directory"}, {"type": "absent"}
+UNDONE = {"homes": ["/home/a"], "busy": [], "needed": []}
+BUSY = {"homes": [], "busy": ["b"], "needed": ["video"]}
+# By role: what remove.yml has read and done, and what it then says of the host.
+LEFT: list[tuple[str, dict[str, Any], str]] = [
+    ("cluster_users", {"undone": {**UNDONE, "homes": []}, "after": {"files": {}}}, "nothing"),
+    ("cluster_users", {"undone": UNDONE, "after": {"files": {"/home/a": ABSENT}}}, "nothing"),
+    ("cluster_users", {"undone": UNDONE, "after": {"files": {"/home/a": THERE}}}, "homes of removed accounts: /home/a"),
+    (
+        "cluster_users",
+        {"undone": BUSY, "after": {"files": {}}},
+        "accounts with processes: b, groups that others have: video",
+    ),
+    ("image_distribution", {"theirs": [], "stored": []}, "nothing"),
+    (
+        "image_distribution",
+        {"theirs": ["a:1"], "stored": ["/data"], "packages_gone": {"kept": ["p"]}},
+        "images that were there before: a:1, images of the registry: /data, packages that others need: p",
+    ),
+    ("monitoring", {"after": {"skipped": True}}, "nothing"),
+    ("monitoring", {"after": {"commands": {"image": {"rc": 1}}}}, "nothing"),
+    ("monitoring", {"after": {"commands": {"image": {"rc": 0}}}}, "image of dcgm-exporter: exporter:1"),
+    ("nfs_client", {"mounted": [], "lines_gone": NOTHING_KEPT}, "nothing"),
+    (
+        "nfs_client",
+        {"mounted": [{"mountpoint": "/shared"}], "lines_gone": {"kept": ["/old"]}},
+        "data on the server of: /shared, lines of fstab that were changed by hand: /old",
+    ),
+    ("nfs_server", {"after": {"files": {}}}, "nothing"),
+    ("nfs_server", {"after": {"files": {"/a": ABSENT, "/b": THERE}}}, "exported directories: /b"),
+    ("scratch", {"decision": {"ours": []}, "lines_gone": NOTHING_KEPT}, "nothing"),
+    (
+        "scratch",
+        {"decision": {"ours": [{"device": "/dev/x"}]}, "lines_gone": NOTHING_KEPT},
+        "data (scratch_wipe removes it) on: /dev/x",
+    ),
+    ("slurm", {"data_paths": ["/var/log/slurm"], "after": {"files": {"/var/log/slurm": ABSENT}}}, "nothing"),
+    (
+        "slurm",
+        {"data_paths": ["/var/log/slurm"], "after": {"files": {"/var/log/slurm": THERE}}},
+        "logs and data: /var/log/slurm",
+    ),
+]
+
+
+@pytest.mark.parametrize(("role", "read", "text"), LEFT)
+def test_a_role_says_only_what_it_leaves_on_this_host(role: str, read: dict[str, Any], text: str) -> None:
+    tasks = DataLoader().load_from_file(str(ROOT / f"roles/{role}/tasks/remove.yml"), trusted_as_template=True)
+    site = {"scratch_wipe": False, "monitoring_dcgm_image": "exporter:1", "inventory_hostname": "h1"}
+    given = {f"__{role}_{name}": value for name, value in ({"packages_gone": NOTHING_KEPT} | read).items()}
+    templar = Templar(DataLoader(), {**site, **tasks[-1].get("vars", {}), **given})
+    assert templar.template(tasks[-1]["ansible.builtin.debug"]["msg"]) == f"left on h1: {text}"
+
+
+def test_a_wiped_device_is_not_left() -> None:
+    last = DataLoader().load_from_file(str(ROOT / "roles/scratch/tasks/remove.yml"), trusted_as_template=True)[-1]
+    read = {"__scratch_decision": {"ours": [{"device": "/dev/x"}]}, "__scratch_lines_gone": NOTHING_KEPT}
+    site = {"scratch_wipe": True, "inventory_hostname": "h1", "__scratch_packages_gone": NOTHING_KEPT}
+    templar = Templar(DataLoader(), {**last["vars"], **site, **read})
+    assert templar.template(last["ansible.builtin.debug"]["msg"]) == "left on h1: nothing"
+
+
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
 def test_a_removal_is_not_refused_for_settings_that_only_an_installation_needs(role: Path) -> None:
     """Of what preflight refuses, only an unknown system keeps the role from giving back what it changed."""

@@ -149,6 +149,29 @@ def test_a_masked_engine_is_named_with_the_command_that_helps(bare: Lab, site: P
 
 
 @pytest.mark.usefixtures("first")
+def test_one_verify_names_all_that_is_wrong_on_a_host(bare: Lab, site: Path) -> None:
+    """A file of base_os and a stopped engine: both roles fail, no role is left out, and the other hosts are ok."""
+    inventories = ("-i", str(bare.inventory), "-i", str(site))
+    bare.on(
+        "h2", "sudo sh -c 'echo >> /etc/sysctl.d/90-ddp-play.conf'; sudo systemctl stop docker.socket docker.service"
+    )
+    done = bare.play("verify", *inventories, "--json")
+    report = json.loads(done.stdout)
+    assert done.returncode == 1
+    failed = {(cell["host"], cell["role"]) for cell in report["cells"] if cell["status"] == "failed"}
+    assert failed == {("h2", "base_os"), ("h2", "docker_engine")}
+    assert {cell["status"] for cell in report["cells"]} == {"ok", "skipped", "failed"}
+    assert "/etc/sysctl.d/90-ddp-play.conf" in cells(report, "base_os")["h2"]["message"]
+    assert "docker" in cells(report, "docker_engine")["h2"]["message"]
+    assert "not as provisioned: h2 (base_os failed, docker_engine failed)" in report["message"]
+    mended, _ = provision(bare, site, "--limit", "h2")
+    assert mended.returncode == 0, mended.stderr
+    again = bare.play("verify", *inventories)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert "3 hosts, 3 roles as provisioned" in again.stdout
+
+
+@pytest.mark.usefixtures("first")
 def test_limits_that_a_host_cannot_give_are_lowered(bare: Lab) -> None:
     """An engine in a container may not raise limits; with the default of 131072 no container would start there."""
     hard = int(bare.on("h1", "awk '/Max open files/ {print $5}' /proc/1/limits"))

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from tests.content.role_files import ROOT
+from tests.content.role_files import ROOT, read
 from tests.roles_gpu import fixture
 from tests.run.ansible_playbook import run_playbook
 
@@ -87,13 +88,63 @@ def test_what_was_changed_by_hand_is_told_by_its_role(tmp_path: Path) -> None:
     assert found.code != 0
     assert sorted(found.settled["h1"]) == sorted(set(TAGS.split(",")) - {"nccl"})
     assert found.tasks["h1"][0] == READING
-    assert "/etc/nccl.conf" in found.said["h1"][-1]
+    assert "/etc/nccl.conf" in "".join(found.said["h1"])
+    assert found.said["h1"][-1] == "not as provisioned: nccl, as said above"
+
+
+LAST = "Fail a host on which a role failed"
+
+
+def test_every_role_that_fails_on_a_host_is_told_in_one_run_and_others_are_as_provisioned(tmp_path: Path) -> None:
+    """Roles of several plays: after a failure a host goes on, and Ansible fails it at the end."""
+    given = {
+        "__nccl_drifted": "{{ ['/etc/nccl.conf'] if inventory_hostname == 'h1' else [] }}",
+        "rdma_expected_hcas": "{{ 2 if inventory_hostname == 'h1' else 0 }}",
+        "__nfs_client_state": {},
+        "gone": [{"server": "no.such", "path": "/", "mountpoint": "/gone"}],
+        "nfs_client_mounts": "{{ gone if inventory_hostname == 'h1' else [] }}",
+    }
+    found = play(tmp_path, "verify", "-e", json.dumps(given), hosts={"h1": {}, "h2": {}})
+    said = "\n".join(found.said["h1"])
+    assert found.code == 2
+    assert "rdma_expected_hcas is 2" in said
+    assert "/etc/nccl.conf is not as wanted" in said
+    assert found.tasks["h1"][-1] == LAST
+    assert found.said["h1"][-1] == "not as provisioned: rdma, nccl, nfs_client, as said above"
+    assert found.tasks["h2"] == [READING]
+    assert sorted(found.settled["h2"]) == sorted(TAGS.split(","))
+
+
+# What role slurm has: a task of each host, one of all hosts, and another of each host.
+FOR_ALL = [
+    {"ansible.builtin.assert": {"that": "inventory_hostname != 'h2'", "fail_msg": "h2 alone"}},
+    {"ansible.builtin.fail": {"msg": "for all"}, "run_once": True},
+    {"ansible.builtin.debug": {"msg": "after it"}},
+]
+
+
+def test_a_failure_of_all_hosts_loses_no_host_that_has_failed_before(tmp_path: Path) -> None:
+    plays = read(ROOT / "playbooks/verify.yml")
+    slurm, last = ({**play, "hosts": "ranks"} for play in plays if play["name"] in ("Slurm", plays[-1]["name"]))
+    (block,) = slurm["tasks"]
+    stand_in = {**block, "block": [{**block["block"][0], "block": FOR_ALL}]}
+    book = tmp_path / "slurm.yml"
+    book.write_text(yaml.safe_dump([{**slurm, "tasks": [stand_in]}, last]))
+    hosts: dict[str, dict[str, Any]] = {name: {} for name in ("h1", "h2", "h3")}
+    found = play(tmp_path, book, hosts=hosts, tags="slurm")
+    assert found.code == 2
+    assert found.tasks["h1"][-1] == LAST
+    for host in ("h2", "h3"):  # Ansible takes them out, so that they fail in this play
+        assert found.tasks[host][-1] == "Fail a host that is out with another"
+        assert found.said[host][-1].startswith("not as provisioned, or not known: slurm")
+    assert "h2 alone" in found.said["h2"]
+    assert "after it" not in str(found.said)
 
 
 def test_a_role_that_would_refuse_its_settings_does_so_itself(tmp_path: Path) -> None:
     found = play(tmp_path, "verify", "-e", "rdma_expected_hcas=2")
     assert found.code != 0
-    assert "rdma_expected_hcas is 2, but no RDMA hardware found" in found.said["h1"][-1]
+    assert "rdma_expected_hcas is 2, but no RDMA hardware found" in "".join(found.said["h1"])
 
 
 @pytest.mark.parametrize("verb", ["verify", "provision"])

@@ -26,6 +26,11 @@ Serial = Annotated[
 
 Check = Annotated[bool, typer.Option("--check", help="Only list what would change.")]
 
+USERS_STATE = (
+    "not touched: what belongs to users whose jobs ran there: ~/.local/state/ddp-play/host with the program, facts and"
+    " the record of usage (docs/onboarding.md, Taking a host out)"
+)
+
 Disrupt = Annotated[bool, typer.Option("--disrupt", help="Also change busy hosts: containers and ranks there may end.")]
 
 
@@ -126,6 +131,8 @@ def deprovision(
                 f"nothing was changed: this would undo all roles above on {names}", hint="repeat it with --yes"
             )
         playbook_runs.run_and_report(planned, passwords, as_json=as_json)
+        if not as_json:
+            console.note(USERS_STATE)
 
 
 def _accept(planned: PlaybookPlan, passwords: Passwords, new: tuple[str, ...]) -> playbook_runs.Following | None:

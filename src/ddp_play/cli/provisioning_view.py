@@ -13,7 +13,7 @@ from rich.table import Table
 from ddp_play.bundle.summary import duration
 from ddp_play.cli import console
 from ddp_play.provisioning.change_listing import ChangeKind, ChangeRow, Owner, grouped, host_ranges
-from ddp_play.provisioning.host_role_table import Cell, CellStatus, verdict_line
+from ddp_play.provisioning.host_role_table import Cell, CellStatus
 from ddp_play.provisioning.phases import Phase
 from ddp_play.provisioning.playbook_run import PlaybookPlan, Report
 
@@ -39,7 +39,7 @@ MAX_ROLE_COLUMNS = 8  # with more roles the table is transposed: a row per role
 
 @dataclass
 class PhaseView:
-    """Prints events of provisioning; implements `ddp_play.provisioning.playbook_run.ProvisioningObserver`."""
+    """Prints events of provisioning; implements `ddp_play.provisioning.role_events.ProvisioningObserver`."""
 
     update: Callable[[str], None]
     started: float = field(default_factory=time.monotonic)
@@ -68,8 +68,9 @@ class PhaseView:
             self._line(f"{host}: waiting: {_short(why, 200)}", style="yellow")
 
     def cell(self, cell: Cell) -> None:
-        """Print the result of a role on a host."""
-        self._line(f"{cell.host}: {cell.role} {cell_text(cell)}", style=STYLES[cell.status])
+        """Print the result of a role on a host. The report says once for all hosts why one was skipped."""
+        if cell.status is not CellStatus.SKIPPED:
+            self._line(f"{cell.host}: {cell.role} {cell_text(cell)}", style=STYLES[cell.status])
 
     def _line(self, text: str, style: str = "dim") -> None:
         console.note(f"{duration(time.monotonic() - self.started):>12} {text}", style=style)
@@ -140,27 +141,40 @@ def show_changes(rows: tuple[ChangeRow, ...], *, complete: bool = True) -> None:
 
 
 def show_report(report: Report) -> None:
-    """Print the table of hosts and roles, the reasons of skipped roles, failures with remedies, and the log's path."""
+    """Print the table of hosts and roles, reasons of skipped roles, what waits or stays, and failures with remedies."""
     if report.check:
         show_changes(report.changes, complete=not any(cell.status.bad for cell in report.cells))
         console.line()
     console.out.print(_table(report.cells))
     _show_skipped(report.cells)
-    for cell in report.cells:
-        if cell.status.bad:
-            where = f" at {cell.task!r}" if cell.task else ""
-            console.line(f"{cell.host}: {cell.role}: {cell.status}{where}", style="bold red")
-            for line in cell.message.splitlines()[-12:]:
-                console.line(f"  | {line}")
-            if cell.remedy:
-                console.line(f"  -> {cell.remedy}", style="yellow")
+    for cell, hosts in _alike(report.cells):
         if cell.pending:
-            console.line(f"{cell.host}: {cell.role} pending: {_short(cell.pending, 400)}", style="yellow")
+            console.line(f"{hosts}: {cell.role} pending: {_short(cell.pending, 400)}", style="yellow")
         if cell.left:
-            console.line(f"{cell.host}: {cell.role} leaves: {_short(cell.left, 300)}")
-    tasks = f"{report.num_tasks} tasks in {report.wall_s:.1f} s"
-    console.line(f"{verdict_line(report.cells)}; {tasks}")
+            console.line(f"{hosts}: {cell.role} leaves: {_short(cell.left, 300)}")
+    for cell, hosts in _alike(report.cells):
+        if cell.status.bad:
+            _show_failure(cell, hosts)
+    console.line(f"{report.verdict}; {report.effort}")
     console.note(f"log: {report.log}   page: {report.directory / PAGE}")
+
+
+def _alike(cells: tuple[Cell, ...]) -> list[tuple[Cell, str]]:
+    """A cell of each role and text, with all hosts of which the same is to be said."""
+    found: dict[tuple[str, ...], list[Cell]] = {}
+    for cell in cells:
+        key = (cell.role, cell.status, cell.task, cell.message, cell.remedy, cell.pending, cell.left)
+        found.setdefault(key, []).append(cell)
+    return [(rows[0], _host_list(tuple(row.host for row in rows))) for rows in found.values()]
+
+
+def _show_failure(cell: Cell, hosts: str) -> None:
+    where = f" at {cell.task!r}" if cell.task else ""
+    console.line(f"{hosts}: {cell.role}: {cell.status}{where}", style="bold red")
+    for line in cell.message.splitlines()[-12:]:
+        console.line(f"  | {line}")
+    if cell.remedy:
+        console.line(f"  -> {cell.remedy}", style="yellow")
 
 
 def _table(cells: tuple[Cell, ...]) -> Table:

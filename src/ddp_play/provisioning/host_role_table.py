@@ -9,15 +9,18 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.ansible.host_problems import problem_from_text, remedy_of
+from ddp_play.bundle.summary import counted
 from ddp_play.planning.remedy_text import Asked, complete
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
 NO_ADDRESSES: Mapping[str, str] = MappingProxyType({})
 SKIPPED = re.compile(r"skipped: (?:(\w+): )?(.*)", re.DOTALL)
 PENDING = re.compile(r"pending: (?:(\w+): )?(.*)", re.DOTALL)
+NOTED = "ddp_failed_roles"
 LEFT = re.compile(r"left on \S+: (.*)", re.DOTALL)
+OF_ANOTHER_HOST = "a task for all hosts failed on another host"
 ACTIONS_WITHOUT_EFFECT = (
     "debug",
     "meta",
@@ -102,6 +105,14 @@ def settled_cells(event: dict[str, Any]) -> dict[tuple[str, str], Cell]:
     }
 
 
+def noted_failures(event: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+    """(host, role) of the failures that playbooks/verify.yml has noted on a host, which goes on with other roles."""
+    data = event.get("event_data") or {}
+    facts = (data.get("res") or {}).get("ansible_facts")
+    roles = facts.get(NOTED) if isinstance(facts, dict) and not data.get("role") else None
+    return tuple((str(data.get("host")), str(role)) for role in roles) if isinstance(roles, list) else ()
+
+
 def _after_success(cell: Cell, data: dict[str, Any]) -> Cell:
     result = data.get("res") or {}
     action = str(data.get("task_action", "")).rpartition(".")[2]
@@ -157,16 +168,26 @@ def _error_message(result: dict[str, Any]) -> str:
 
 
 def finished_table(
-    cells: dict[tuple[str, str], Cell], expected: tuple[tuple[str, str], ...], stats: dict[str, dict[str, int]]
+    cells: dict[tuple[str, str], Cell],
+    expected: tuple[tuple[str, str], ...],
+    stats: dict[str, dict[str, int]],
+    noted: Collection[tuple[str, str]] = (),
 ) -> tuple[Cell, ...]:
-    """Final table in the plan's order. Rescued failures count as success; roles that did not run have a reason."""
+    """Final table in the plan's order. Rescued failures count as success, unless they are `noted`.
+
+    Roles that did not run have a reason. One with a note and without a failure ended with another host's.
+    """
     # Ansible validates arguments of roles that --tags leave out, too: of these, only failures are in the table.
     order = tuple(dict.fromkeys((*expected, *(key for key, cell in cells.items() if cell.status.bad))))
     found: list[Cell] = []
     for host, role in order:
         cell = cells.get((host, role))
-        if cell is None:
-            found.append(Cell(host, role, CellStatus.NOT_RUN, reason=_reason_not_run(host, cells)))
+        if (host, role) in noted:
+            found.append(stopped(cell or Cell(host, role), OF_ANOTHER_HOST))
+        elif cell is None:
+            found.append(
+                Cell(host, role, CellStatus.NOT_RUN, reason=_reason_not_run(host, [*found, *cells.values()], noted))
+            )
         elif cell.status is CellStatus.FAILED and host in stats and not stats[host].get("failures"):
             status = CellStatus.CHANGED if cell.num_changed else CellStatus.OK
             found.append(replace(cell, status=status, task="", message="", remedy=""))
@@ -175,11 +196,9 @@ def finished_table(
     return tuple(found)
 
 
-def stopped(cell: Cell) -> Cell:
-    """The cell of a role that ran when the whole playbook ended: nobody knows whether it had done its work."""
-    if cell.status.bad:
-        return cell
-    return replace(cell, status=CellStatus.STOPPED, message="the playbook ended while this role ran")
+def stopped(cell: Cell, why: str = "the playbook ended while this role ran") -> Cell:
+    """The cell of a role that did not come to its end: nobody knows whether it had done its work. A failure stays."""
+    return cell if cell.status.bad else replace(cell, status=CellStatus.STOPPED, message=why)
 
 
 def with_commands(cells: tuple[Cell, ...], asked: Asked) -> tuple[Cell, ...]:
@@ -196,15 +215,39 @@ def with_commands(cells: tuple[Cell, ...], asked: Asked) -> tuple[Cell, ...]:
     )
 
 
-def _reason_not_run(host: str, cells: dict[tuple[str, str], Cell]) -> str:
-    bad = [cell for cell in cells.values() if cell.host == host and cell.status.bad]
+def _reason_not_run(host: str, cells: list[Cell], noted: Collection[tuple[str, str]]) -> str:
+    """The role after which the host was out. After a failure that is noted it went on, if the failure was its own."""
+    ended = [cell for cell in cells if cell.host == host and cell.status.bad]
+    bad = [cell for cell in ended if (host, cell.role) not in noted or cell.status is CellStatus.STOPPED]
     return f"{bad[0].role} {bad[0].status} before it" if bad else "the playbook ended before this role"
 
 
-def verdict_line(cells: tuple[Cell, ...]) -> str:
-    """Summary of the table in one line."""
+def verdict_line(cells: tuple[Cell, ...], *, verified: bool = False) -> str:
+    """Summary of the table in one line; `verified`: nothing was to be changed, so it tells how many roles hold."""
     hosts = dict.fromkeys(cell.host for cell in cells)
-    bad = {cell.host: f"{cell.host} ({cell.role} {cell.status})" for cell in reversed(cells) if cell.status.bad}
-    changed = sum(cell.num_changed for cell in cells)
-    summary = f"{len(hosts)} host{'s' if len(hosts) != 1 else ''}, changed={changed}"
-    return f"{summary}; not done: {', '.join(bad[host] for host in hosts if host in bad)}" if bad else summary
+    bad = {host: text for host in hosts if (text := _failed_roles([cell for cell in cells if cell.host == host]))}
+    found = _roles_that_hold(cells) if verified else f"changed={sum(cell.num_changed for cell in cells)}"
+    summary = f"{counted(len(hosts), 'host')}, {found}"
+    rows = ", ".join(f"{host} ({text})" for host, text in bad.items())
+    return f"{summary}; {'not as provisioned' if verified else 'not done'}: {rows}" if bad else summary
+
+
+def _failed_roles(cells: list[Cell]) -> str:
+    """Roles of one host that failed; those that were stopped only if no other did."""
+    bad = [cell for cell in cells if cell.status.bad]
+    named = [cell for cell in bad if cell.status is not CellStatus.STOPPED] or bad
+    return ", ".join(f"{cell.role} {cell.status}" for cell in named)
+
+
+def _roles_that_hold(cells: tuple[Cell, ...]) -> str:
+    """How many roles are as provisioned on all their hosts, out of those that were not skipped on all of them."""
+    found: dict[str, set[CellStatus]] = {}
+    for cell in cells:
+        found.setdefault(cell.role, set()).add(cell.status)
+    judged = [statuses for statuses in found.values() if statuses != {CellStatus.SKIPPED}]
+    hold, skipped = (
+        sum(statuses <= {CellStatus.OK, CellStatus.SKIPPED} for statuses in judged),
+        len(found) - len(judged),
+    )
+    part = "" if hold == len(judged) else f"{hold} of "
+    return f"{part}{counted(len(judged), 'role')} as provisioned" + (f", {skipped} skipped" if skipped else "")

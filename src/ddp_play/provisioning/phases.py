@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ddp_play.provisioning.inventory import matching_hosts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ddp_play.provisioning.inventory import Inventory
 
@@ -41,15 +41,19 @@ def plan_phases(plays: list[dict[str, Any]], inventory: Inventory, tags: tuple[s
 
 def _roles(play: dict[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Short names and tags of a play's roles, from `roles:` and from import_role tasks that are not only followed."""
-    entries = [(row["role"], row) for row in play.get("roles", ())]
-    for task in play.get("tasks", ()):
-        imported = task.get("ansible.builtin.import_role")
-        if imported:
-            entries.append((imported["name"], task))
-    for name, row in entries:
-        tags = tuple(row.get("tags", ()))
+    entries = [(row["role"], tuple(row.get("tags", ()))) for row in play.get("roles", ())]
+    for name, tags in (*entries, *_imported(play.get("tasks", ()))):
         if NEVER not in tags:
             yield name.rpartition(".")[2], tags
+
+
+def _imported(tasks: Iterable[dict[str, Any]], tags: tuple[str, ...] = ()) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Names of the roles that these tasks import, also in blocks, with the tags that they inherit."""
+    for task in tasks:
+        own = (*tags, *task.get("tags", ()))
+        if imported := task.get("ansible.builtin.import_role"):
+            yield imported["name"], own
+        yield from _imported(task.get("block", ()), own)
 
 
 def known_roles(plays: list[dict[str, Any]]) -> tuple[str, ...]:

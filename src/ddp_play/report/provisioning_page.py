@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ddp_play.provisioning.change_listing import grouped, host_ranges
 from ddp_play.provisioning.host_role_table import Cell as RoleCell
-from ddp_play.provisioning.host_role_table import CellStatus, verdict_line
+from ddp_play.provisioning.host_role_table import CellStatus
 from ddp_play.report.table_page import Cell, TableOfPage, TablePage
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ def provisioning_page(report: Report) -> TablePage:
     tables = (_failures(cells), _waiting(cells), _changes(report), _matrix(cells), _reasons(cells))
     is_bad = report.error() is not None
     state = "fail" if is_bad else "warn" if any(cell.pending for cell in cells) else "pass"
-    lines = (f"{report.num_tasks} tasks in {report.wall_s:.1f} s{', only checked' if report.check else ''}",)
+    lines = (f"{report.effort}{', only checked' if report.check else ''}",)
     about = (f"Ansible's output: {report.log}",)
-    return TablePage(verdict_line(cells), state, lines, about, tuple(table for table in tables if table.rows))
+    return TablePage(report.verdict, state, lines, about, tuple(table for table in tables if table.rows))
 
 
 def _status(cell: RoleCell) -> Cell:

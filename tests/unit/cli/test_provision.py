@@ -117,6 +117,16 @@ def test_disrupt_sets_one_variable_that_the_users_own_override(runner: FakePlayb
     assert values == ['{"ddp_disrupt": true}', mine]
 
 
+@pytest.mark.parametrize(("words", "said"), [((), True), (("--json",), False)])
+def test_deprovision_says_that_it_leaves_what_belongs_to_users(
+    runner: FakePlaybookRunner, site: Path, words: tuple[str, ...], said: bool
+) -> None:
+    given = ["deprovision", "-i", str(site), "--limit", "h1", "--tags", "base_os", "--yes", *words]
+    done = CliRunner().invoke(app, given)
+    assert (done.exit_code, len(runner.requests)) == (0, 1), done.output
+    assert ("~/.local/state/ddp-play/host" in done.stderr) is said
+
+
 @pytest.mark.parametrize(("reached", "runs"), [(True, [True, False]), (False, [True])])
 def test_an_unreachable_host_does_not_forbid_it_either(
     monkeypatch: pytest.MonkeyPatch, site: Path, *, reached: bool, runs: list[bool]

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from ddp_play.ansible.runner import PlaybookOutcome, PlaybookStatus
 from ddp_play.cli import console
-from ddp_play.cli.provisioning_view import _host_list, _show_skipped, _table, cell_text, phase_view, show_changes
+from ddp_play.cli.provisioning_view import (
+    _host_list,
+    _show_skipped,
+    _table,
+    cell_text,
+    phase_view,
+    show_changes,
+    show_report,
+)
 from ddp_play.provisioning.change_listing import ChangeKind, ChangeRow, Owner
-from ddp_play.provisioning.host_role_table import Cell, CellStatus
+from ddp_play.provisioning.host_role_table import Cell, CellStatus, verdict_line
 from ddp_play.provisioning.phases import Phase
+from ddp_play.provisioning.playbook_run import Report
 
 
 @pytest.mark.parametrize(
@@ -78,6 +90,52 @@ def test_phases_and_results_are_lines_without_a_terminal(capsys: pytest.CaptureF
     assert "Operating system (base_os) on h1" in err
     assert "h1: base_os ok" in err
     assert "install packages" not in err
+
+
+def test_a_skipped_role_is_told_in_the_report_and_not_while_it_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    with phase_view() as view:
+        view.cell(Cell("h1", "rdma", CellStatus.SKIPPED, reason="no NIC"))
+    assert capsys.readouterr().err == ""
+
+
+def report(*cells: Cell, verified: bool = True, wall_s: float = 3.42) -> Report:
+    outcome = PlaybookOutcome(PlaybookStatus.OK, 0, (), "")
+    return Report("id", Path("/r"), Path("/log"), cells, outcome, wall_s, verified=verified)
+
+
+def test_failures_are_the_last_lines_before_the_verdict_and_equal_ones_are_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    skipped = [Cell(host, "rdma", CellStatus.SKIPPED, reason="no NIC") for host in ("h1", "h2", "h3")]
+    failed = Cell("h1", "base_os", CellStatus.FAILED, task="t", message="no chrony", remedy="install it")
+    stopped = [Cell(host, "slurm", CellStatus.STOPPED, message="with another host") for host in ("h2", "h3")]
+    left = [Cell(host, "nccl", pending="a reboot", left="nothing") for host in ("h1", "h2")]
+    show_report(report(failed, *skipped, *stopped, *left))
+    text = capsys.readouterr().out
+    assert text[text.index("rdma skipped") :].splitlines() == [
+        "rdma skipped on h1, h2, h3: no NIC",
+        "h1, h2: nccl pending: a reboot",
+        "h1, h2: nccl leaves: nothing",
+        "h1: base_os: failed at 't'",
+        "  | no chrony",
+        "  -> install it",
+        "h2, h3: slurm: stopped",
+        "  | with another host",
+        f"{verdict_line((failed, *skipped, *stopped, *left), verified=True)}; 3.4 s",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("cell", "verified", "expected"),
+    [
+        (Cell("h1", "nccl"), True, "1 host, 1 role as provisioned; 3.4 s"),
+        (Cell("h1", "nccl", num_tasks=1), True, "1 host, 1 role as provisioned; 1 task in 3.4 s"),
+        (Cell("h1", "nccl", CellStatus.CHANGED, 2, 12), False, "1 host, changed=2; 12 tasks in 3.4 s"),
+    ],
+)
+def test_the_last_line(capsys: pytest.CaptureFixture[str], cell: Cell, verified: bool, expected: str) -> None:
+    show_report(report(cell, verified=verified))
+    assert capsys.readouterr().out.splitlines()[-1] == expected
 
 
 def test_changes_are_printed_once_for_all_hosts_that_get_them(capsys: pytest.CaptureFixture[str]) -> None:

@@ -141,6 +141,7 @@ def test_deprovision_takes_back_what_the_role_added() -> None:
     )
     assert (found["accounts"], found["groups"]) == (["trainer"], ["trainer", "vision"])
     assert (found["busy"], found["needed"]) == ([], [])
+    assert found["homes"] == ["/home/trainer"]
 
 
 def test_a_group_whose_last_members_the_role_added_goes_too() -> None:
@@ -153,6 +154,7 @@ def test_accounts_with_processes_and_groups_of_others_stay() -> None:
     found = undone(processes=True, accounts=["trainer"], groups=["trainer", "vision"])
     assert (found["accounts"], found["groups"]) == ([], [])
     assert (found["busy"], found["needed"]) == (["trainer"], ["trainer", "vision"])
+    assert found["homes"] == []
 
 
 def test_members_and_keys_of_accounts_that_were_there_before_are_taken_back() -> None:

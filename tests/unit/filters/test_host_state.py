@@ -100,6 +100,19 @@ def test_only_files_of_the_roles_are_undone(content: str, undone: list[dict[str,
     assert host_state.undone_files({"files": {"/a": {"content": content}}}, ["/a"]) == undone
 
 
+@pytest.mark.parametrize(
+    ("parts", "text"),
+    [
+        ({}, "nothing"),
+        ({"homes": [], "packages": []}, "nothing"),
+        ({"homes": ["/home/a", "/home/b"], "packages": []}, "homes: /home/a /home/b"),
+        ({"homes": ["/home/a"], "packages": ["chrony"]}, "homes: /home/a, packages: chrony"),
+    ],
+)
+def test_what_a_removal_leaves_is_said_only_of_what_is_there(parts: dict[str, list[str]], text: str) -> None:
+    assert host_state.left(parts) == text
+
+
 def test_existing_files() -> None:
     files = {"/a": ABSENT, "/b": {"type": "file", "content": ""}, "/c": {"type": "link", "content": ""}}
     assert host_state.existing_files({"files": files}, ["/c", "/a", "/b"]) == ["/c", "/b"]

@@ -98,6 +98,9 @@ def test_removed_names(there: dict[str, Any] | None, names: list[str]) -> None:
     assert image_distribution.removed_names(state(there), images, registry, ["trainer:1", "base:2"]) == names
     others = [name for name in names if name != "trainer:1"]
     assert image_distribution.removed_names(state(there), images, registry, []) == others, "it was there before"
+    kept = ["trainer:1"] if there else []
+    assert image_distribution.kept_names(state(there), [TRAINER, BASE], []) == kept
+    assert image_distribution.kept_names(state(there), [TRAINER, BASE], ["trainer:1"]) == []
 
 
 @pytest.mark.parametrize(

@@ -216,7 +216,8 @@ def test_a_role_has_the_variables_that_it_has_in_its_own_play(registry: str) -> 
     given = {"image_distribution_registry_address": registry, "docker_engine_proxy": "http://proxy:3128"}
     manager, (reading, own) = real_plays({**given, "rdma_enabled": True}, "Reading of the hosts", "Container engine")
     host = manager._inventory.get_host("h1")
-    task = tasks_by_role(own.tasks)["docker_engine"][-1]
+    inside = [part for block in own.tasks for part in block.block]
+    task = tasks_by_role(inside)["docker_engine"][-1]
     wanted = manager.get_vars(play=own, host=host, task=task)
     scope = manager.get_vars(play=reading, host=host)
     found = own_variables(scope, tasks_by_role(reading.tasks)["docker_engine"][0]._role, {})

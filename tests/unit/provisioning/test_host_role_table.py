@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from ddp_play.provisioning.host_role_table import Cell, CellStatus, add_event, finished_table, verdict_line
+from ddp_play.provisioning.host_role_table import (
+    OF_ANOTHER_HOST,
+    Cell,
+    CellStatus,
+    add_event,
+    finished_table,
+    noted_failures,
+    verdict_line,
+)
 
 
 def event(
@@ -112,6 +120,57 @@ def test_the_message_of_a_loop_is_that_of_its_item() -> None:
 def test_a_rescued_failure_is_none() -> None:
     cell = only(event(kind="failed", msg="x"), event(), stats={"h1": {"ok": 9}})
     assert (cell.status, cell.message) == (CellStatus.OK, "")
+
+
+def test_a_failure_that_was_noted_stays_although_ansible_counts_it_as_rescued() -> None:
+    cells: dict[tuple[str, str], Cell] = {}
+    add_event(cells, event(kind="failed", msg="x"))
+    plan = (("h1", "docker_engine"), ("h1", "nccl"), ("h2", "docker_engine"), ("h2", "nccl"))
+    stats = {"h1": {"ok": 9}, "h2": {"ok": 9}}
+    found = finished_table(cells, plan, stats, {plan[0], plan[2]})
+    assert [(cell.status, cell.message) for cell in found] == [
+        ("failed", "x"),
+        ("not_run", ""),
+        ("stopped", OF_ANOTHER_HOST),
+        ("not_run", ""),
+    ]
+    assert found[1].reason == "the playbook ended before this role", "the host went on after its failure"
+    assert found[3].reason == "docker_engine stopped before it"
+
+
+@pytest.mark.parametrize(
+    ("role", "facts", "expected"),
+    [
+        ("", {"ddp_failed_roles": ["base_os", "nccl"]}, (("h1", "base_os"), ("h1", "nccl"))),
+        ("", {"ddp_all_settled": True}, ()),
+        ("", {"ddp_failed_roles": "base_os"}, ()),
+        ("", [], ()),
+        ("base_os", {"ddp_failed_roles": ["nccl"]}, ()),  # the facts of a host, not of the playbook
+    ],
+)
+def test_notes_of_the_playbook(role: str, facts: Any, expected: tuple[tuple[str, str], ...]) -> None:
+    assert noted_failures(event(role=role, ansible_facts=facts)) == expected
+
+
+@pytest.mark.parametrize(
+    ("cells", "changed", "verified"),
+    [
+        ((Cell("h1", "nccl"),), "1 host, changed=0", "1 host, 1 role as provisioned"),
+        (
+            (Cell("h1", "nccl"), Cell("h2", "nccl", CellStatus.SKIPPED), Cell("h1", "rdma", CellStatus.SKIPPED)),
+            "2 hosts, changed=0",
+            "2 hosts, 1 role as provisioned, 1 skipped",
+        ),
+        (
+            tuple(Cell("h1", role, CellStatus.FAILED) for role in ("base_os", "nccl")),
+            "1 host, changed=0; not done: h1 (base_os failed, nccl failed)",
+            "1 host, 0 of 2 roles as provisioned; not as provisioned: h1 (base_os failed, nccl failed)",
+        ),
+    ],
+)
+def test_the_table_in_one_line(cells: tuple[Cell, ...], changed: str, verified: str) -> None:
+    assert verdict_line(cells) == changed
+    assert verdict_line(cells, verified=True) == verified
 
 
 def test_an_ignored_failure_is_none() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from ddp_play.provisioning.inventory import Group, Inventory
 from ddp_play.provisioning.phases import Phase, known_groups, known_roles, plan_phases, planned_cells
 
@@ -20,6 +22,20 @@ PLAYS: list[dict[str, Any]] = [
         "hosts": "ranks:!bare",
         "tasks": [{"ansible.builtin.import_role": {"name": "ddp.play.docker_engine"}, "tags": ["docker_engine"]}],
     },
+    {"name": "Last", "hosts": "all", "tasks": [{"ansible.builtin.fail": {"msg": "not as provisioned"}}]},
+]
+IN_BLOCKS = [
+    {
+        "name": "GPU",
+        "hosts": "ranks",
+        "tasks": [
+            {
+                "tags": ["nccl"],
+                "block": [{"block": [{"ansible.builtin.import_role": {"name": "ddp.play.nccl"}, "tags": ["more"]}]}],
+                "rescue": [{"ansible.builtin.set_fact": {"ddp_failed_roles": ["nccl"]}}],
+            }
+        ],
+    }
 ]
 INVENTORY = Inventory({"ranks": Group("ranks", ("h1", "h2")), "bare": Group("bare", ("h2",))}, {})
 
@@ -35,6 +51,12 @@ def test_tags_leave_the_others_out() -> None:
     assert plan_phases(PLAYS, INVENTORY, ("nothing",)) == ()
 
 
+@pytest.mark.parametrize(("tags", "found"), [((), 1), (("nccl",), 1), (("more",), 1), (("other",), 0)])
+def test_a_role_in_a_block_has_the_tags_of_the_block(tags: tuple[str, ...], found: int) -> None:
+    assert plan_phases(IN_BLOCKS, INVENTORY, tags) == (Phase("GPU", ("h1", "h2"), ("nccl",)),) * found
+
+
 def test_roles_and_groups_of_the_playbook() -> None:
     assert known_roles(PLAYS) == ("base_os", "docker_engine")
     assert known_groups(PLAYS) == ("ranks", "nfs", "bare")
+    assert known_roles(IN_BLOCKS) == ("nccl",)

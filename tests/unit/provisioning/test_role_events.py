@@ -93,6 +93,38 @@ def test_settled_roles_after_a_failure_did_not_run() -> None:
     assert found["h2", "nccl"] == "ok"
 
 
+def note(host: str, *roles: str) -> dict[str, Any]:
+    """Event of the task by which verify notes failed roles before the host goes on."""
+    event = done(host, "", ansible_facts={"ddp_failed_roles": list(roles)})
+    event["event_data"] |= {"role": None, "task_action": "ansible.builtin.set_fact"}
+    return event
+
+
+def test_a_host_with_a_noted_failure_goes_on_and_all_its_failures_are_told() -> None:
+    events = (
+        *SETTLED,
+        play("GPUs and networks"),
+        done("h1", "cuda_toolkit", "failed", msg="no compiler"),
+        note("h1", "cuda_toolkit"),
+        play("Container engine"),
+        done("h1", "docker_engine", "failed", msg="stopped"),
+        note("h1", "cuda_toolkit", "docker_engine"),
+        play("Hosts that are not as provisioned"),
+        done("h1", "", "failed", msg="not as provisioned"),
+    )
+    found, observer = gpu_report(*events, h1={"failures": 1})
+    assert found["h1", "rdma"] == f"skipped {NO_GPU}"
+    assert found["h1", "cuda_toolkit"] == found["h1", "docker_engine"] == "failed"
+    assert found["h1", "nccl"] == found["h2", "nccl"] == "ok"
+    assert observer.cells[0] == ("h1", "cuda_toolkit", "failed"), "told at once, not at the end of the phase"
+
+
+def test_a_noted_role_without_a_failure_of_its_own_ended_with_another_hosts() -> None:
+    events = (play("Container engine"), done("h1", "docker_engine", "failed", msg="x"), done("h2", "docker_engine"))
+    found, _ = gpu_report(*events, note("h1", "docker_engine"), note("h2", "docker_engine"), h1={"failures": 1})
+    assert (found["h1", "docker_engine"], found["h2", "docker_engine"]) == ("failed", "stopped")
+
+
 def test_a_host_that_is_not_reachable_at_the_reading_fails_in_its_first_role() -> None:
     lost = done("h1", "", "unreachable", msg="no route")
     lost["event_data"]["role"] = None
