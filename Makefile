@@ -33,6 +33,7 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP) ## train the bundled example: two ranks on this machine, no Docker, no root
 	@echo "==> ddp-play run playbooks/train.yml -i inventory/local"
 	@$(BIN)/ddp-play run playbooks/train.yml -i inventory/local
+	@echo "==> next: $(BIN)/ddp-play results; . $(BIN)/activate makes it plain ddp-play in this shell"
 
 format: $(STAMP) ## rewrite the code in the house's format
 	@$(BIN)/ruff format src tests trainer plugins benchmarks docs

@@ -9,6 +9,8 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
+from ddp_play.images.recipe import TESTED_TORCH
+
 ROOT = Path(__file__).resolve().parents[2]
 PIN = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^;\s]+)", re.MULTILINE)
 
@@ -31,6 +33,15 @@ def test_pins_of_installed_packages_allow_the_oldest_python() -> None:
                 too_new.append(f"{name} {package.version} needs Python {wanted}")
     assert too_new == []
     assert seen > 50, "the environment is not the one of constraints.txt"
+
+
+def test_images_and_new_sites_have_the_torch_of_the_constraints() -> None:
+    for name, text in (
+        ("constraints.txt", f"\ntorch=={TESTED_TORCH}\n"),
+        ("templates/site/python_env.yml.j2", f"  - torch=={TESTED_TORCH}\n"),
+        ("trainer/Dockerfile", f"ARG BASE=pytorch/pytorch:{TESTED_TORCH}-cuda"),
+    ):
+        assert text in (ROOT / name).read_text(encoding="utf-8"), name
 
 
 def test_each_pin_names_one_version() -> None:

@@ -170,7 +170,6 @@ PACKAGES = (
         "src/ddp_play/lab",
         ("tests/unit/lab",),
         {
-            "base_image": ("tests/lab/test_lab.py", ENGINE),
             "host_containers": ("tests/lab/test_lab.py", ENGINE),
             "lifecycle": ("tests/lab/test_lab.py", ENGINE),
             "networks": ("tests/lab/test_lab.py", ENGINE),
@@ -188,7 +187,6 @@ PACKAGES = (
             "inventory": ("tests/content/test_site.py", "one call; the test runs the verb"),
             "screen/run_screen": TERMINAL,
             "screen/terminal": TERMINAL,
-            "lab_demo": ("tests/lab/test_first_hour.py", "needs a Docker engine: the demo runs there"),
             "session": SESSION,
             "playbook_runs": ("tests/unit/cli/test_provision.py", "what provision and reboot share"),
             "stop": ("tests/run/test_outcomes.py", "needs a run that is alive"),

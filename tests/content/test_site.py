@@ -14,8 +14,9 @@ from typer.testing import CliRunner
 from ddp_play.ansible.runner import Passwords, PlaybookRequest
 from ddp_play.cli.main import app
 from ddp_play.errors import UsageError
+from ddp_play.images.recipe import CPU_TAG, REPOSITORY
 from ddp_play.provisioning.inventory_check import check_inventory
-from ddp_play.provisioning.site_scaffold import RankRuntime, Site, SiteHost, parse_hosts, write_site
+from ddp_play.provisioning.site_scaffold import RankRuntime, Site, SiteHost, parse_hosts, site_commands, write_site
 from tests.content.doc_blocks import blocks_of
 from tests.schemas import check as check_schema
 
@@ -29,6 +30,7 @@ FLAVOURS = [
     Site(HOSTS, runtime=RankRuntime.PROCESS),
     Site(HOSTS, runtime=RankRuntime.PROCESS, shared_dir="/data"),
     Site(HOSTS, login=(("ansible_port", "2222"),), cpu=True),
+    Site(HOSTS, cpu=True, of_lab=True, has_engine=True),
 ]
 
 
@@ -71,8 +73,45 @@ def test_settings_of_the_command_line_are_in_the_files(tmp_path: Path) -> None:
 def test_the_job_fits_the_flavour(wanted: Site, tmp_path: Path) -> None:
     write_site(tmp_path / "site", wanted)
     text = (tmp_path / "site/train.yml").read_text()
-    assert ("        ddp_job_image: ddp-play-rank\n" in text) is (wanted.runtime is RankRuntime.DOCKER)
+    image = CPU_TAG if wanted.cpu else REPOSITORY
+    assert (f"        ddp_job_image: {image}\n" in text) is (wanted.runtime is RankRuntime.DOCKER)
     assert not list((tmp_path / "site").rglob("__pycache__"))
+
+
+@pytest.mark.parametrize(("of_lab", "source"), [(True, "distribution"), (False, "vendor")])
+def test_hosts_of_a_lab_take_the_engine_of_their_distribution(of_lab: bool, source: str, tmp_path: Path) -> None:
+    """Docker's own repository was written, which a lab without a way to it cannot be provisioned with."""
+    write_site(tmp_path / "site", Site(HOSTS, of_lab=of_lab))
+    settings = (tmp_path / "site/inventory/group_vars/ranks.yml").read_text()
+    assert f"\ndocker_engine_source: {source}\n" in settings
+    assert ("of a lab" in settings) is of_lab
+
+
+@pytest.mark.parametrize(
+    ("site", "verbs"),
+    [
+        (Site(HOSTS), ["inventory check", "provision", "image load", "run", "results"]),
+        (Site(HOSTS, of_lab=True), ["inventory check", "provision", "image load", "run", "results"]),
+        (
+            Site(HOSTS, of_lab=True, has_engine=True, runtime=RankRuntime.PROCESS),
+            ["inventory check", "provision", "run", "results"],
+        ),
+        (
+            Site(HOSTS, of_lab=True, has_engine=True, cpu=True),
+            ["inventory check", "image load", "run", "results", "provision"],
+        ),
+    ],
+    ids=str,
+)
+def test_hosts_that_run_ranks_as_they_are_need_no_provision(site: Site, verbs: list[str]) -> None:
+    commands = site_commands(site)
+    lines = [" ".join(row.words) for row in commands]
+    assert [line[: len(verb)] for line, verb in zip(lines, verbs, strict=True)] == verbs
+    assert ("optional" in " ".join(row.purpose for row in commands)) is site.is_ready
+    kind = "cpu" if site.cpu else "cuda"
+    assert [f"--image {site.image} --build {kind}" in line for line in lines if "load" in line] == (
+        [True] if site.runtime is RankRuntime.DOCKER else []
+    )
 
 
 @pytest.mark.parametrize(

@@ -41,8 +41,8 @@ def test_the_demo_goes_the_whole_way_and_its_commands_work_as_printed(demo: Lab,
     for host in ("h1:0: rank 0 of 2 on h1: the sum is 1", "h2:1: rank 1 of 2 on h2: the sum is 1"):
         assert host in done.stdout
     shown, removal = done.stdout.split("to remove it:")
-    next_ones, (down, image_rm) = printed_commands(shown.split("next:")[1]), printed_commands(removal)
-    assert image_rm == "docker image rm ddp-play-rank:slim"  # not run: other tests have this image
+    next_ones, (down, image_rm, _) = printed_commands(shown.split("next:")[1]), printed_commands(removal)
+    assert image_rm == "docker image rm ddp-play-rank:slim"  # not run: other tests have these images
     assert len(next_ones) == 5
     ran = shell("\n".join(next_ones), demo, tmp_path, timeout_s=300, with_home=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr

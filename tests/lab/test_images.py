@@ -40,9 +40,17 @@ def run_in_ranks(lab: Lab, tmp_path: Path, image: str, program: str) -> list[str
     return [(lab.home / "runs" / name / "logs" / f"rank-{rank}.log").read_text().strip() for rank in range(4)]
 
 
+def nameless() -> set[str]:
+    """Images of this machine without a name."""
+    command = ["docker", "images", "--quiet", "--no-trunc", "--filter", "dangling=true"]
+    return set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+
+
 def test_a_package_of_pips_index_is_there_in_every_rank(lab3: Lab, tmp_path: Path, tag: str) -> None:
+    before = nameless()
     built = lab3.play("image", "build", "--slim", "--with", PACKAGE, "--tag", tag, "--json", timeout_s=300)
     assert built.returncode == 0, built.stderr
+    assert nameless() <= before, "the stage in which the wheels were installed stayed"
     answer = json.loads(built.stdout)
     check("image-build", answer)
     assert [row.partition("==")[0] for row in answer["added"]] == [PACKAGE]
@@ -97,7 +105,9 @@ def test_an_image_that_does_not_exist_is_built_before_it_is_loaded(lab3: Lab, ta
     check("error", json.loads(refused.stdout))
     done = lab3.play(*words, "--build", "slim", timeout_s=300)
     assert done.returncode == 0, done.stderr
-    assert "sent to 1 host, 0 hosts already had it" in done.stdout
+    assert "sent to 0 hosts, 1 host already had it" in done.stdout  # as ddp-play-rank:slim
+    assert "h1 had it under another name" in done.stderr
+    assert lab3.on("h1", f"docker image inspect --format {{{{.Id}}}} {tag}")
 
 
 @pytest.mark.parametrize(("answer", "code"), [("slim", 0), ("no", 64)])

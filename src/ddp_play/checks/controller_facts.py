@@ -23,7 +23,9 @@ from ddp_play.ansible.default_settings import control_directory, default_setting
 from ddp_play.ansible.installed_collection import check_same_build, collection_root
 from ddp_play.bundle.paths import home
 from ddp_play.errors import DdpPlayError, HostNotReady
+from ddp_play.lab.base_image import source_problem
 from ddp_play.lab.docker_client import connect
+from ddp_play.lab.spec import Distro
 
 COMMAND_S = 5.0
 TRIAL_BYTES = 65536
@@ -62,6 +64,8 @@ class ControllerFacts:
     keys: tuple[tuple[str, int], ...]  # private keys of ~/.ssh with their modes
     engine_problem: str  # empty: the engine answers
     engine_hint: str
+    debian_problem: str  # why no Debian can be had for the images of `lab` and `image`; empty: one can
+    debian_hint: str
     home: Directory
     shm: Directory | None
     nofile: tuple[int, int]  # soft, hard; -1: no limit
@@ -87,6 +91,7 @@ def collect(cwd: str) -> ControllerFacts:
     """Facts of this machine and this user; starts short programs, writes one temporary file to each directory."""
     python_required = (metadata("ddp-play").get_all("Requires-Python") or [""])[0]
     engine_problem, engine_hint = _engine()
+    debian_problem, debian_hint = _debian(asking=not engine_problem)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     program = shutil.which("ansible-playbook", path=default_settings(cwd).get("PATH") or os.environ.get("PATH"))
     return ControllerFacts(
@@ -95,6 +100,8 @@ def collect(cwd: str) -> ControllerFacts:
         keys=_private_keys(Path("~/.ssh").expanduser()),
         engine_problem=engine_problem,
         engine_hint=engine_hint,
+        debian_problem=debian_problem,
+        debian_hint=debian_hint,
         home=look_at(home()),
         shm=look_at(Path("/dev/shm")) if Path("/dev/shm").is_dir() else None,  # noqa: S108 - looked at, not relied on
         nofile=(soft, hard),
@@ -197,6 +204,19 @@ def _engine() -> tuple[str, str]:
     except HostNotReady as error:
         return error.message, error.hint
     return "", ""
+
+
+def _debian(*, asking: bool) -> tuple[str, str]:
+    """(why no Debian can be had to build images on, what helps); without an engine no registry can be asked."""
+    if not asking:
+        missing = shutil.which("debootstrap") is None
+        return ("debootstrap is not installed", "apt-get install debootstrap") if missing else ("", "")
+    try:
+        with contextlib.closing(connect(timeout_s=int(COMMAND_S))) as client:
+            found = source_problem(client, Distro.BOOKWORM, timeout_s=int(COMMAND_S))
+    except HostNotReady as error:
+        return error.message, error.hint
+    return (found.message, found.hint) if found else ("", "")
 
 
 def _locale_problem() -> str:

@@ -42,6 +42,7 @@ def judge(facts: ControllerFacts) -> tuple[Finding, ...]:
         _configuration(facts),
         _clock(facts),
         _engine(facts),
+        _debian(facts),
     )
 
 
@@ -202,7 +203,9 @@ def _clock(facts: ControllerFacts) -> Finding:
     why = "times of runs, leases and certificates depend on it"
     if facts.behind_package_s > CLOCK_SLACK_S:
         value = f"{facts.behind_package_s:.0f} s behind the installed files"
-        return Finding("clock", FAIL, value, why, "timedatectl set-ntp true")
+        without_systemd = "date --set 'YYYY-MM-DD HH:MM:SS'"
+        command = without_systemd if facts.synchronized is None else "timedatectl set-ntp true"
+        return Finding("clock", FAIL, value, why, command)
     if facts.synchronized is None:
         return Finding("clock", UNCHECKED, "timedatectl does not tell here whether it is synchronized", why)
     if not facts.synchronized:
@@ -215,3 +218,10 @@ def _engine(facts: ControllerFacts) -> Finding:
         why = "only `lab` and `image` need an engine here"
         return Finding("container engine", WARN, facts.engine_problem, why, facts.engine_hint)
     return Finding("container engine", OK, "answers")
+
+
+def _debian(facts: ControllerFacts) -> Finding:
+    if facts.debian_problem:
+        why = "`lab` and `image build --cpu` make their Debian with debootstrap where no registry answers"
+        return Finding("Debian for images", WARN, facts.debian_problem, why, facts.debian_hint)
+    return Finding("Debian for images", OK, "can be had")

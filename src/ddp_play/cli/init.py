@@ -92,4 +92,6 @@ def _with_hosts_of_lab(site: Site, name: str) -> Site:
         user=plan.spec.user,
         login=tuple(login.items()),
         cpu=True,
+        of_lab=True,
+        has_engine=plan.spec.engine,
     )

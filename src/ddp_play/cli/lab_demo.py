@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,22 +18,27 @@ from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.next_commands import NextCommand, ddp_play, show
 from ddp_play.cli.progress_display import progress
 from ddp_play.cli.run import stop_on_term, watch
-from ddp_play.errors import DdpPlayError
+from ddp_play.errors import DdpPlayError, HostNotReady
 from ddp_play.images.archive import has_local_image
 from ddp_play.images.archive import load as load_archive
-from ddp_play.images.build import build_image
-from ddp_play.images.recipe import CPU_TAG, SLIM_TAG, Kind, request_of
+from ddp_play.images.build import build_planned, plan_image
+from ddp_play.images.image_packages import wheelhouse
+from ddp_play.images.recipe import CPU_TAG, SLIM_TAG, Kind, request_of, slim_base_tag
 from ddp_play.images.ssh_access import resolve
+from ddp_play.lab.base_image_recipe import host_steps, root_tag
 from ddp_play.lab.lifecycle import up
+from ddp_play.lab.requirements import NO_RANK_IMAGE, RankImageNeeds
 from ddp_play.lab.spec import LabSpec, make_spec
 from ddp_play.lab.status import read_status
 from ddp_play.run.submission import create_run, start_background
 
 if TYPE_CHECKING:
     from ddp_play.bundle.paths import RunPaths
+    from ddp_play.images.build import PlannedImage
     from ddp_play.lab.lifecycle import UpResult
 
 DEMO_NAME = "demo"
+TORCH_IMAGE_MIB = 1100  # here, and on each host; that of --slim is small
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,22 +53,41 @@ class Demo:
         return SLIM_TAG if self.slim else CPU_TAG
 
     @property
+    def kind(self) -> Kind:
+        return Kind.SLIM if self.slim else Kind.CPU
+
+    @property
     def playbook(self) -> str:
         return str(collection_root() / "templates" / "lab" / "add_up.yml" if self.slim else demo_playbook())
 
     @property
     def again(self) -> NextCommand:
-        words = ["lab", "demo", *(["--slim"] if self.slim else [])]
-        words += [] if self.spec.name == DEMO_NAME else ["--name", self.spec.name]
-        words += [] if self.spec.num_hosts == 2 else ["--hosts", str(self.spec.num_hosts)]
-        return NextCommand(ddp_play(*words), "go on with the demo, from what exists")
+        return NextCommand(self.command(slim=self.slim), "go on with the demo, from what exists")
 
     @property
     def removal(self) -> tuple[NextCommand, ...]:
-        return (
-            NextCommand(ddp_play("lab", "down", "--name", self.spec.name), "remove the hosts and all that is on them"),
-            NextCommand(f"docker image rm {self.image}", "remove the image from this machine"),
+        """Commands that remove the hosts, the image, and what the next lab or image would use again."""
+        down = NextCommand(
+            ddp_play("lab", "down", "--name", self.spec.name), "remove the hosts and all that is on them"
         )
+        image = NextCommand(f"docker image rm {self.image}", "remove the image from this machine")
+        steps = host_steps(self.spec.distro, engine=self.spec.engine)
+        tags = [slim_base_tag(self.spec.distro), *(step.tag for step in reversed(steps)), root_tag(self.spec.distro)]
+        bases = NextCommand(
+            f"docker image rm {' '.join(tags)}",
+            "remove the images below those, which the next lab and image would use again",
+        )
+        if self.slim:
+            return (down, image, bases)
+        wheels = shlex.join(["rm", "-rf", str(wheelhouse().absolute())])
+        return (down, image, bases, NextCommand(wheels, "remove downloaded packages, used again by the next image"))
+
+    def command(self, *, slim: bool) -> str:
+        """The command line of this demo, or of the same one without torch."""
+        words = ["lab", "demo", *(["--slim"] if slim else [])]
+        words += [] if self.spec.name == DEMO_NAME else ["--name", self.spec.name]
+        words += [] if self.spec.num_hosts == 2 else ["--hosts", str(self.spec.num_hosts)]
+        return ddp_play(*words)
 
 
 def demo(
@@ -75,7 +100,8 @@ def demo(
     """Show everything once: start hosts, build an image, run a job on all of them, collect its result.
 
     The job trains on handwritten digits with torch on CPUs; with --slim, ranks add up numbers without torch. What
-    exists already is used: a second call only runs the job again. The exit code is the job's.
+    exists already is used: a second call only runs the job again. What this machine lacks, also for the image, is said
+    before anything is created. The exit code is the job's.
 
     [bold]Examples[/]
 
@@ -87,8 +113,9 @@ def demo(
         wanted = Demo(make_spec(LabSpec(name=name, num_hosts=hosts, slots=())), slim)
         stop_on_term()
         try:
-            lab = _start_hosts(wanted)
-            _provide_image(wanted, lab)
+            planned, needs = _image_needs(wanted)
+            lab = _start_hosts(wanted, needs)
+            _provide_image(wanted, planned, lab)
             paths = _start_job(wanted, lab)
         except (KeyboardInterrupt, DdpPlayError):
             _report_what_exists(wanted)
@@ -102,22 +129,42 @@ def demo(
         raise typer.Exit(code)
 
 
-def _start_hosts(wanted: Demo) -> UpResult:
+def _image_needs(wanted: Demo) -> tuple[PlannedImage | None, RankImageNeeds]:
+    """The image as it will be built, None if it exists or cannot be built, and what that takes: asked before the lab.
+
+    Without an engine nothing is asked: `up` says what else the machine lacks then.
+    """
+    try:
+        if has_local_image(wanted.image):
+            return None, NO_RANK_IMAGE
+    except HostNotReady:
+        return None, NO_RANK_IMAGE
+    try:
+        with progress(f"image {wanted.image}") as listener:
+            planned = plan_image(request_of(wanted.kind, wanted.image), progress=listener)
+    except HostNotReady as error:
+        if not wanted.slim:
+            error.hint = "; ".join(filter(None, (error.hint, f"without torch: {wanted.command(slim=True)}")))
+        return None, RankImageNeeds((error,))
+    return planned, RankImageNeeds(size_mib=0 if wanted.slim else TORCH_IMAGE_MIB)
+
+
+def _start_hosts(wanted: Demo, needs: RankImageNeeds) -> UpResult:
     with progress(f"lab {wanted.spec.name}") as listener:
         listener.step(f"1/4 hosts: {counted(wanted.spec.num_hosts, 'container')} with systemd, sshd and Docker")
-        return up(wanted.spec, progress=listener)
+        return up(wanted.spec, progress=listener, rank_image=needs)
 
 
-def _provide_image(wanted: Demo, lab: UpResult) -> None:
+def _provide_image(wanted: Demo, planned: PlannedImage | None, lab: UpResult) -> None:
     with progress(f"image {wanted.image}") as listener:
-        if has_local_image(wanted.image):
+        if planned is None:
             listener.step(f"2/4 image: {wanted.image} exists")
         else:
             what = (
                 "Python without torch, 0.13 GB" if wanted.slim else "torch for CPUs, 0.2 GB to download, 1.1 GB on disk"
             )
             listener.step(f"2/4 image: {wanted.image}, {what}")
-            build_image(request_of(Kind.SLIM if wanted.slim else Kind.CPU, wanted.image), progress=listener)
+            build_planned(planned, progress=listener)
         listener.step("3/4 image onto the hosts")
         load_archive(wanted.image, resolve(str(lab.state.inventory)), progress=listener)
 

@@ -64,11 +64,15 @@ class LoadResult:
 
 
 def load(image: str, hosts: Sequence[HostAccess], *, progress: ProgressListener) -> LoadResult:
-    """Send `image` to every host that does not have its content. Raises HostNotReady with the failed hosts."""
+    """Send `image` to every host that does not have its content. Raises HostNotReady with the failed hosts.
+
+    A host that has it under another name only gets the name.
+    """
     local = local_image(image)
     content = fingerprint(local.attrs)
     answers = query_all_hosts(image, hosts, progress=progress)
     lacking = [host for host, answer in zip(hosts, answers, strict=True) if answer.content != content]
+    lacking = _without_named(local, image, lacking, progress=progress) if lacking else lacking
     if lacking:
         with saved(local, image, progress=progress) as archive:
             progress.step(f"sending {decimal(archive.stat().st_size)} to {', '.join(host.name for host in lacking)}")
@@ -77,6 +81,28 @@ def load(image: str, hosts: Sequence[HostAccess], *, progress: ProgressListener)
     sent = {host.name for host in lacking}
     present = tuple(host.name for host in hosts if host.name not in sent)
     return LoadResult(content, tuple(host.name for host in lacking), present)
+
+
+def _without_named(
+    local: Image, image: str, hosts: Sequence[HostAccess], *, progress: ProgressListener
+) -> list[HostAccess]:
+    """Name the image on hosts that have its content under another name; return the other hosts.
+
+    It is looked for by its id, so that a host with another image store is not found, and is sent the image.
+    """
+    work = partial(_name_one, image, str(local.id), fingerprint(local.attrs))
+    named = [answer.host for answer in _in_parallel(work, hosts, workers=_QUERY_WORKERS) if answer.content]
+    if named:
+        progress.step(f"{', '.join(named)} had it under another name")
+    return [host for host in hosts if host.name not in named]
+
+
+def _name_one(image: str, image_id: str, content: str, host: HostAccess) -> HostImage:
+    """The image with its content if the host has it by that id, and has given it the name; else without content."""
+    if _query_host(image_id, host).content != content:
+        return HostImage(host.name)
+    done = host.run(remote_docker(f"image tag {shlex.quote(image_id)} {shlex.quote(image)}"))
+    return HostImage(host.name, content if done.returncode == 0 else "")
 
 
 def local_image(image: str, *, build: str = "") -> Image:

@@ -17,6 +17,8 @@ REPOSITORY = "ddp-play-rank"
 DEFAULT_TAG = f"{REPOSITORY}:latest"
 SLIM_TAG = f"{REPOSITORY}:slim"
 CPU_TAG = f"{REPOSITORY}:cpu"
+# Version of torch where the controller has none: that of constraints.txt, of the trainer's Dockerfile and of new sites.
+TESTED_TORCH = "2.13.0"
 # Python version of each release, for which the wheels are downloaded.
 PYTHON = {Distro.BOOKWORM: "3.11", Distro.TRIXIE: "3.13"}
 
@@ -56,8 +58,8 @@ class ImageRequest:
 
     @property
     def result_tag(self) -> str:
-        """Requested tag, or the default one."""
-        return self.tag or (SLIM_TAG if self.slim else DEFAULT_TAG)
+        """Requested tag, or the usual one: the demo, labs and sites use the same, so that an image is built once."""
+        return self.tag or (SLIM_TAG if self.slim else CPU_TAG if self.device is Device.CPU else DEFAULT_TAG)
 
     @property
     def needs_wheels(self) -> bool:

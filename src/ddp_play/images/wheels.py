@@ -19,6 +19,7 @@ from urllib.parse import unquote, urlsplit
 import requests
 from packaging.utils import canonicalize_name
 
+from ddp_play.bundle.paths import make_directory
 from ddp_play.errors import HostNotReady
 from ddp_play.images.recipe import Device
 
@@ -136,7 +137,7 @@ def device_of(wheels: Iterable[Wheel]) -> Device:
 
 def download(wheels: Sequence[Wheel], source: PipSource, target: Path, *, progress: ProgressListener) -> list[Path]:
     """Files of the wheels in `target`, downloaded or built as far as they are not there. Raises HostNotReady."""
-    target.mkdir(parents=True, exist_ok=True)
+    make_directory(target)
     missing = missing_from(target, wheels)
     if missing:
         _run_pip(missing, source, target, progress=progress)
@@ -193,11 +194,15 @@ def _size(url: str) -> int | None:
     try:
         if parts.scheme == "file":
             return Path(unquote(parts.path)).stat().st_size
-        certificates = os.environ.get("PIP_CERT") or True
-        answer = requests.head(url, allow_redirects=True, timeout=_SIZE_TIMEOUT_S, verify=certificates)
+        answer = _head(url)
         return int(answer.headers["Content-Length"]) if answer.ok else None
     except (OSError, KeyError, ValueError):
         return None
+
+
+def _head(url: str) -> requests.Response:
+    certificates = os.environ.get("PIP_CERT") or True
+    return requests.head(url, allow_redirects=True, timeout=_SIZE_TIMEOUT_S, verify=certificates)
 
 
 def reason_of(output: str) -> str:
@@ -216,5 +221,8 @@ def _pip_error(wanted: Sequence[str], source: PipSource, output: str) -> HostNot
     hint = "correct the name or the version"
     reason = reason_of(output)
     if "cannot be reached" in reason:
-        hint = "set PIP_INDEX_URL to an index that this machine reaches, or give --wheelhouse DIR with the wheels"
+        hint = (
+            "set PIP_INDEX_URL to an index that this machine reaches, and repeat the command; a directory of wheels:"
+            " ddp-play image build --wheelhouse DIR"
+        )
     return HostNotReady(f"pip does not find {names} for Python {source.python} {where}:\n{reason}", hint=hint)

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import tempfile
 from collections import deque
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from requests.exceptions import RequestException
 
 from ddp_play.errors import HostNotReady
 from ddp_play.lab.base_image_recipe import IMAGE_LABEL, BuildStep, build_context, host_steps, root_tag
+from ddp_play.lab.build_stages import removed_stages, stage_of
 from ddp_play.lab.docker_client import connect, engine_errors
 
 if TYPE_CHECKING:
@@ -104,7 +106,7 @@ def build_stream(
 ) -> None:
     """Build an image from a tar context with the engine's API. Raises HostNotReady."""
     tail: deque[str] = deque(maxlen=15)
-    with engine_errors(f"build {tag}"):
+    with engine_errors(f"build {tag}"), removed_stages(client) as stages:
         events = client.api.build(
             fileobj=context,
             custom_context=True,
@@ -116,6 +118,7 @@ def build_stream(
             decode=True,
         )
         for event in events:
+            stages.extend(stage_of(event))
             if "error" in event:
                 raise HostNotReady(f"building {tag} failed: {event['error']}\n" + "\n".join(tail), hint=hint)
             text = _ANSI.sub("", str(event.get("stream", ""))).strip()
@@ -128,8 +131,12 @@ def _pull(reference: str, tag: str) -> str:
     """Pull and tag an image; return the reason of a failure, empty on success."""
     client = connect(timeout_s=_PULL_TIMEOUT_S)
     try:
+        was_here = has_image(client, reference)
         repository, version = parse_repository_tag(reference)
         client.images.pull(repository, version or "latest").tag(*tag.split(":"))
+        if not was_here:
+            with suppress(APIError):
+                client.images.remove(reference, noprune=True)  # only this name: the image stays under `tag`
     except APIError as error:
         return str(error.explanation or error).rsplit(": ", maxsplit=1)[-1]
     except RequestException:
@@ -174,18 +181,18 @@ def _import_tree(client: DockerClient, target: Path, tag: str) -> None:
         raise HostNotReady(f"tar of the new root file system failed (exit code {process.returncode})")
 
 
-def source_problem(client: DockerClient, distro: Distro) -> HostNotReady | None:
+def source_problem(client: DockerClient, distro: Distro, *, timeout_s: int = _PULL_TIMEOUT_S) -> HostNotReady | None:
     """Why no root file system can be had: neither debootstrap works here nor does a registry answer. None if one can.
 
-    With debootstrap a registry is not asked: it takes up to 15 seconds to learn that there is none.
+    With debootstrap a registry is not asked: it takes up to `timeout_s` to learn that there is none.
     """
     problem = None if has_image(client, root_tag(distro)) else _debootstrap_problem()
-    return problem if problem is not None and not _registry_has(f"debian:{distro}-slim") else None
+    return problem if problem is not None and not _registry_has(f"debian:{distro}-slim", timeout_s) else None
 
 
-def _registry_has(reference: str) -> bool:
+def _registry_has(reference: str, timeout_s: int) -> bool:
     """Whether its registry answers and knows the image."""
-    client = connect(timeout_s=_PULL_TIMEOUT_S)
+    client = connect(timeout_s=timeout_s)
     try:
         client.images.get_registry_data(reference)
     except (APIError, RequestException):
@@ -198,7 +205,7 @@ def _registry_has(reference: str) -> bool:
 def _debootstrap_problem() -> HostNotReady | None:
     if shutil.which("debootstrap") is None:
         return HostNotReady(
-            "no registry is reachable and debootstrap is not installed, so the image of lab hosts cannot be made",
+            "no registry is reachable and debootstrap is not installed, so no Debian to build images on can be had",
             hint="apt-get install debootstrap, or docker load a Debian image and tag it as the base",
         )
     if os.geteuid() != 0:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import docker
@@ -73,7 +75,20 @@ def _check_socket_access(path: str) -> None:
 
 
 def _no_engine(why: str) -> HostNotReady:
-    return HostNotReady(
-        f"no Docker engine answers at {engine_url()}: {why}",
-        hint="start it (systemctl start docker) or install one (apt-get install docker.io)",
-    )
+    hint = start_hint() if is_local() else "start it on its machine, or correct DOCKER_HOST"
+    return HostNotReady(f"no Docker engine answers at {engine_url()}: {why}", hint=hint)
+
+
+def start_hint(root: Path = Path("/")) -> str:
+    """How an engine is installed or started on this machine, whose process 1 is not systemd in a container."""
+    sudo = "" if os.geteuid() == 0 else "sudo "
+    places = [os.environ.get("PATH", ""), *(str(root / name) for name in ("usr/local/sbin", "usr/sbin"))]
+    is_installed = shutil.which("dockerd", path=os.pathsep.join(places)) is not None
+    if (root / "run/systemd/system").is_dir():
+        start = f"{sudo}systemctl start docker"
+    elif (root / "etc/init.d/docker").exists() or not is_installed:
+        start = f"{sudo}service docker start"
+    else:
+        start = f"{sudo}sh -c 'dockerd >/var/log/dockerd.log 2>&1 &'"
+    install = f"{sudo}apt-get install docker.io"
+    return f"start it ({start}) or install one ({install})" if is_installed else f"install one ({install}; {start})"

@@ -16,6 +16,7 @@ from ddp_play.lab.host_containers import await_boot, create_host, find_hosts, ru
 from ddp_play.lab.layout import LABEL, LABEL_STATE, LabPlan, plan_lab
 from ddp_play.lab.networks import SubnetTaken, create_networks, remove_networks, taken_networks
 from ddp_play.lab.preflight import connect_or_report, first_result, low_limits, machine_problems, raise_limits
+from ddp_play.lab.requirements import NO_RANK_IMAGE, RankImageNeeds
 from ddp_play.lab.state import LabState, lab_state, locked, make_keys, write_inventory
 
 if TYPE_CHECKING:
@@ -64,15 +65,19 @@ class Removed:
     networks: int
 
 
-def up(spec: LabSpec, *, progress: ProgressListener) -> UpResult:
-    """Create and start the missing parts of the lab. Raises UsageError, HostNotReady or Busy."""
+def up(spec: LabSpec, *, progress: ProgressListener, rank_image: RankImageNeeds = NO_RANK_IMAGE) -> UpResult:
+    """Create and start the missing parts of the lab. Raises UsageError, HostNotReady or Busy.
+
+    `rank_image`: what the caller puts onto the hosts later; what it lacks is refused with what the hosts lack.
+    """
     client = connect_or_report(spec)
     state = lab_state(spec.name)
     with locked(state):
         existing = _remove_unfinished_hosts(find_hosts(client, spec.name), state)
         num_missing = max(spec.num_hosts - len(existing), 0)
         plan = first_result(
-            lambda: _saved_or_new_plan(client, spec, existing, state), machine_problems(client, spec, num_missing)
+            lambda: _saved_or_new_plan(client, spec, existing, state),
+            machine_problems(client, spec, num_missing, rank_image),
         )
         raised, refused = raise_limits(client, num_missing)
         _report_low_limits(refused, progress=progress)

@@ -12,7 +12,7 @@ from ddp_play.lab.base_image import has_image, source_problem
 from ddp_play.lab.base_image_recipe import host_tag
 from ddp_play.lab.docker_client import connect, engine_errors, is_local
 from ddp_play.lab.layout import LABEL
-from ddp_play.lab.requirements import KernelLimit, kernel_limits, resource_problems
+from ddp_play.lab.requirements import NO_RANK_IMAGE, KernelLimit, RankImageNeeds, kernel_limits, resource_problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,19 +39,29 @@ def connect_or_report(spec: LabSpec) -> DockerClient:
         raise as_one([error, *program_problems(), *others]) from None
 
 
-def machine_problems(client: DockerClient, spec: LabSpec, num_new_hosts: int) -> list[HostNotReady]:
-    """What the machine lacks for this many new hosts; empty if none is new."""
+def machine_problems(
+    client: DockerClient, spec: LabSpec, num_new_hosts: int, rank_image: RankImageNeeds = NO_RANK_IMAGE
+) -> list[DdpPlayError]:
+    """What the machine lacks for this many new hosts and the image of their ranks; of the hosts none if none is new."""
     if num_new_hosts == 0:
-        return []
+        return [*rank_image.problems]
     with engine_errors("describe itself"):
         info, api = client.info(), str(client.version().get("ApiVersion", ""))
     cached = has_image(client, host_tag(spec.distro, engine=spec.engine))
     root = str(info.get("DockerRootDir") or "/var/lib/docker")
     machine = machine_resources.read_resources(root, is_local=is_local())
-    found = program_problems() + engine_problems(info.get("SecurityOptions") or (), api)
+    found: list[DdpPlayError] = [*program_problems(), *engine_problems(info.get("SecurityOptions") or (), api)]
     if not cached and (problem := source_problem(client, spec.distro)) is not None:
         found.append(problem)
-    found += resource_problems(machine, num_new_hosts=num_new_hosts, engine=spec.engine, image_cached=cached)
+    found += resource_problems(
+        machine,
+        num_new_hosts=num_new_hosts,
+        engine=spec.engine,
+        image_cached=cached,
+        rank_image_mib=rank_image.size_mib,
+    )
+    said = {row.message for row in found}
+    found += [row for row in rank_image.problems if row.message not in said]
     # Low limits alone are no reason to refuse: fewer hosts than computed may work all the same.
     if found and (low := machine_resources.unraisable(_limits(client, num_new_hosts))):
         found.append(low_limits(low))

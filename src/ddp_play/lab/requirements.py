@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ddp_play.bundle.summary import counted
-from ddp_play.errors import HostNotReady
+from ddp_play.errors import DdpPlayError, HostNotReady
 
 MIB = 1024 * 1024
 # Measured: an idle host with its Docker daemon takes about 120 MiB; a bare one about 40.
@@ -31,6 +31,17 @@ class MachineResources:
 
 
 @dataclass(frozen=True)
+class RankImageNeeds:
+    """What the image of the ranks takes besides the hosts: why it cannot be had, and its size here and on each host."""
+
+    problems: tuple[DdpPlayError, ...] = ()
+    size_mib: int = 0
+
+
+NO_RANK_IMAGE = RankImageNeeds()
+
+
+@dataclass(frozen=True)
 class KernelLimit:
     """A sysctl, the least value that a lab needs, and the larger value to set if the present one is less."""
 
@@ -40,7 +51,12 @@ class KernelLimit:
 
 
 def resource_problems(
-    machine: MachineResources, *, num_new_hosts: int, engine: bool, image_cached: bool
+    machine: MachineResources,
+    *,
+    num_new_hosts: int,
+    engine: bool,
+    image_cached: bool,
+    rank_image_mib: int = 0,
 ) -> list[HostNotReady]:
     """Errors that say what is too small for the new hosts, one for memory and one for disk space."""
     if num_new_hosts == 0:
@@ -57,7 +73,8 @@ def resource_problems(
                 hint=f"--hosts {fits} would fit" if fits else "free some memory first",
             )
         )
-    disk = num_new_hosts * _DISK_HOST_MIB + (0 if image_cached else _DISK_IMAGE_MIB)
+    disk = num_new_hosts * (_DISK_HOST_MIB + rank_image_mib) + (0 if image_cached else _DISK_IMAGE_MIB)
+    disk += rank_image_mib
     if machine.disk_free_mib is not None and machine.disk_free_mib < disk:
         found.append(
             HostNotReady(

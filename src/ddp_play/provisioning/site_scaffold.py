@@ -20,7 +20,13 @@ ALL_HOSTS_VARIABLES = "inventory/group_vars/all"
 EXAMPLE_SHARED_DIR = "/srv/ddp"
 # The settings about the shared directory, at the end of the example's group_vars/all.yml.
 SHARED_SETTINGS = "# --- nfs_server, nfs_client"
-RANK_IMAGE = "ddp-play-rank"
+RANK_IMAGE, CPU_RANK_IMAGE = "ddp-play-rank", "ddp-play-rank:cpu"
+VENDORS_ENGINE = "docker_engine_source: vendor\n"
+# `lab up --no-docker` names the same source for its hosts.
+LABS_ENGINE = """\
+# On hosts of a lab the distribution's: it is the one they come with, and it needs no way to Docker's repository.
+docker_engine_source: distribution
+"""
 
 
 class RankRuntime(StrEnum):
@@ -43,7 +49,10 @@ EXAMPLE_HOSTS = (SiteHost("node1", "10.1.0.11"), SiteHost("node2", "10.1.0.12"))
 
 @dataclass(frozen=True)
 class Site:
-    """Wanted site. `login`: further connection variables of Ansible; `shared_dir`: a directory that all hosts have."""
+    """Wanted site. `login`: further connection variables of Ansible; `shared_dir`: a directory that all hosts have.
+
+    `of_lab`: the hosts are those of a lab; `has_engine`: they came with a container engine.
+    """
 
     hosts: tuple[SiteHost, ...] = ()
     user: str = "trainer"
@@ -51,6 +60,18 @@ class Site:
     runtime: RankRuntime = RankRuntime.DOCKER
     shared_dir: str = ""
     cpu: bool = False
+    of_lab: bool = False
+    has_engine: bool = False
+
+    @property
+    def image(self) -> str:
+        """Name of the ranks' image, the one that `image build`, `lab up` and `lab demo` use for this kind."""
+        return CPU_RANK_IMAGE if self.cpu else RANK_IMAGE
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the hosts can run ranks as they are."""
+        return self.has_engine and self.runtime is RankRuntime.DOCKER
 
     @property
     def subnets(self) -> tuple[str, ...]:
@@ -90,19 +111,20 @@ def parse_hosts(values: list[str]) -> tuple[SiteHost, ...]:
 def site_commands(site: Site) -> tuple[SiteCommand, ...]:
     """Commands from the new files to a trained model, in the site's directory."""
     inventory = ("-i", "inventory")
+    what = "optional: this lab's hosts run ranks as they are" if site.is_ready else "a second run changes nothing"
+    provision = (SiteCommand(("provision", *inventory), f"configures the hosts; {what}"),)
     image: tuple[SiteCommand, ...] = ()
     if site.runtime is RankRuntime.DOCKER:
-        build = ("image", "build", "--cpu" if site.cpu else "--cuda")
-        image = (
-            SiteCommand(build, "the image of the ranks, with torch"),
-            SiteCommand(("image", "load", *inventory), "the image onto the hosts"),
-        )
+        load = ("image", "load", *inventory, "--image", site.image, "--build", "cpu" if site.cpu else "cuda")
+        purpose = "the ranks' image, with torch, onto the hosts that lack it; built first if this machine has none"
+        image = (SiteCommand(load, purpose),)
     return (
         SiteCommand(("inventory", "check", *inventory), "finds wrong names and values; connects to no host"),
-        SiteCommand(("provision", *inventory), "configures the hosts; a second run changes nothing"),
+        *(() if site.is_ready else provision),
         *image,
         SiteCommand(("run", "train.yml", *inventory), "trains on all hosts"),
         SiteCommand(("results",), "the verdict, the ranks' results, the model"),
+        *(provision if site.is_ready else ()),
     )
 
 
@@ -138,6 +160,9 @@ def _copy_files(directory: Path, site: Site) -> None:
     # Ansible reads either all.yml or the directory all/. The vault needs its own file next to the settings.
     settings = (example / "all.yml").read_text(encoding="utf-8")
     (directory / ALL_HOSTS_VARIABLES / "main.yml").write_text(_all_hosts(settings, site), encoding="utf-8")
+    if site.of_lab:
+        ranks = variables / "ranks.yml"
+        ranks.write_text(_with_labs_engine(ranks.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def _all_hosts(example: str, site: Site) -> str:
@@ -155,6 +180,12 @@ def _all_hosts(example: str, site: Site) -> str:
             raise InternalError(f"the example inventory has no line {old.strip()}")
         general = general.replace(old, new)
     return general + _rendered("shared_directory.yml.j2", site)
+
+
+def _with_labs_engine(example: str) -> str:
+    if VENDORS_ENGINE not in example:
+        raise InternalError(f"the example inventory has no line {VENDORS_ENGINE.strip()}")
+    return example.replace(VENDORS_ENGINE, LABS_ENGINE)
 
 
 def _write_files(directory: Path, site: Site) -> None:
@@ -184,7 +215,7 @@ def _rendered(template: str, site: Site) -> str:
         "site": site,
         "hosts": site.hosts or EXAMPLE_HOSTS,
         "is_process": site.runtime is RankRuntime.PROCESS,
-        "image": RANK_IMAGE,
+        "image": site.image,
         "commands": site_commands(site),
     }
     return environment.get_template(template).render(values)

@@ -15,6 +15,7 @@ from ddp_play.errors import (
     UsageError,
 )
 from ddp_play.planning.refused_hosts import Refused, joined
+from ddp_play.run.local_image import judged
 
 if TYPE_CHECKING:
     from ddp_play.run.link import Link
@@ -43,7 +44,7 @@ def raise_refusal(failed: list[Link], kind: str) -> None:
     # Waiting does not help a run that another host refuses for good.
     lasting = [error for error in kinds if not issubclass(error, Busy)]
     error = (lasting or kinds or [HostNotReady])[-1]
-    raise error(message, hint=remedy, hosts=tuple(link.name for link in failed))
+    raise error(message, hint=judged(remedy), hosts=tuple(link.name for link in failed))
 
 
 def _refused(link: Link, kind: str) -> Refused:

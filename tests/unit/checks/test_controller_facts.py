@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ddp_play.checks.controller_facts import _exposed, _locale_problem, _packages, _private_keys, look_at
+from ddp_play.checks.controller_facts import _debian, _exposed, _locale_problem, _packages, _private_keys, look_at
 
 
 def test_a_directory_is_tried_and_a_missing_one_is_not_created(tmp_path: Path) -> None:
@@ -49,6 +49,15 @@ def test_a_locale_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None
     assert "LC_ALL=xx_XX.UTF-8" in _locale_problem()
     monkeypatch.setenv("LC_ALL", "C.UTF-8")
     assert _locale_problem() == ""
+
+
+def test_a_missing_debootstrap_is_named_also_without_an_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert _debian(asking=False) == ("debootstrap is not installed", "apt-get install debootstrap")
+    (tmp_path / "debootstrap").touch(mode=0o755)
+    assert _debian(asking=False) == ("", "")
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
+    assert "no Docker engine answers" in _debian(asking=True)[0]
 
 
 def test_required_packages_are_those_of_a_plain_installation() -> None:

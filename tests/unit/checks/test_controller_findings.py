@@ -18,6 +18,8 @@ GOOD = ControllerFacts(
     keys=(("/home/kim/.ssh/id_ed25519", 0o600),),
     engine_problem="",
     engine_hint="",
+    debian_problem="",
+    debian_hint="",
     home=HOME,
     shm=Directory("/dev/shm", True, 0o1777, False, "", 1000, 1000),
     nofile=(1024, 524288),
@@ -81,6 +83,13 @@ def test_a_controller_that_lacks_nothing() -> None:
         ({"synchronized": None}, "clock", Status.UNCHECKED, "timedatectl"),
         ({"synchronized": False}, "clock", Status.WARN, "set-ntp"),
         ({"behind_package_s": 900.0}, "clock", Status.FAIL, "900 s behind"),
+        ({"behind_package_s": 900.0, "synchronized": None}, "clock", Status.FAIL, "date --set"),
+        (
+            {"debian_problem": "debootstrap is not installed", "debian_hint": "apt-get install debootstrap"},
+            "Debian for images",
+            Status.WARN,
+            "apt-get install debootstrap",
+        ),
         ({"engine_problem": "no", "engine_hint": "start it"}, "container engine", Status.WARN, "start it"),
     ],
 )

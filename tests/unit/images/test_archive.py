@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
 import pytest
 
 from ddp_play.errors import HostNotReady
+from ddp_play.images import archive
 from ddp_play.images.archive import HostImage, query_all_hosts, query_hosts, raise_failures
 from ddp_play.images.ssh_access import HostAccess
 from ddp_play.lab.progress_listener import SilentListener
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 REFUSED = "ops@10.0.0.1: Permission denied (publickey)."
 
@@ -35,6 +43,50 @@ def test_a_host_that_does_not_answer_has_its_reason_and_a_remedy(says: str, code
 
 def test_an_image_that_is_not_there_is_no_failure() -> None:
     assert query_hosts("train:1", [ends("h1", "Error: No such image: train:1", 1)]) == [HostImage("h1")]
+
+
+DOCKER = """#!/bin/sh
+echo "$*" >>"$0.log"
+case "$*" in
+  "image inspect train:1")
+    test -e "$0.named" || { echo "Error: No such image: train:1" >&2; exit 1; }
+    cat "$0.json" ;;
+  "image inspect sha256:1")
+    test -e "$0.json" || { echo "Error: No such image: sha256:1" >&2; exit 1; }
+    cat "$0.json" ;;
+  "image tag sha256:1 train:1" | load) touch "$0.named" ;;
+esac
+"""
+
+
+def host_with(directory: Path, *, content: str) -> HostAccess:
+    """A host whose docker knows image sha256:1 with this content (empty: no image), and no train:1."""
+    directory.mkdir()
+    (directory / "docker").write_text(DOCKER)
+    (directory / "docker").chmod(0o755)
+    if content:
+        (directory / "docker.json").write_text(json.dumps([{"RootFS": {"Layers": [content]}, "Config": {}}]))
+    return HostAccess(directory.name, ("env", f"PATH={directory}:/usr/bin:/bin", "sh", "-c"))
+
+
+def test_a_host_with_the_content_under_another_name_gets_the_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was sent the whole image again."""
+    local = SimpleNamespace(id="sha256:1", attrs={"RootFS": {"Layers": ["a"]}, "Config": {}})
+    monkeypatch.setattr(archive, "local_image", lambda image: local)
+    has = host_with(tmp_path / "h1", content="a")
+    result = archive.load("train:1", [has], progress=SilentListener())
+    assert (result.sent, result.present) == ((), ("h1",))
+    said = (tmp_path / "h1/docker.log").read_text().splitlines()
+    assert [line for line in said if line != "version"] == [
+        "image inspect train:1",
+        "image inspect sha256:1",
+        "image tag sha256:1 train:1",
+    ]
+    others = [host_with(tmp_path / "h2", content="b"), host_with(tmp_path / "h3", content="")]
+    lacking = archive._without_named(cast(Any, local), "train:1", others, progress=SilentListener())
+    assert lacking == others
 
 
 def test_failed_hosts_are_one_error_with_their_remedies() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from ddp_play.errors import UsageError
 from ddp_play.images.recipe import (
+    CPU_TAG,
     DEFAULT_TAG,
     SLIM_TAG,
     Device,
@@ -22,6 +23,7 @@ from ddp_play.images.recipe import (
 def test_tags() -> None:
     assert ImageRequest().result_tag == DEFAULT_TAG
     assert ImageRequest(slim=True).result_tag == SLIM_TAG
+    assert ImageRequest(device=Device.CPU).result_tag == CPU_TAG
     assert ImageRequest(tag="team/train:2").result_tag == "team/train:2"
 
 
@@ -106,7 +108,8 @@ def test_options_that_fit(request_: ImageRequest) -> None:
 @pytest.mark.parametrize(
     ("kind", "tag", "words"),
     [
-        (Kind.CPU, DEFAULT_TAG, "image build --cpu"),
+        (Kind.CPU, CPU_TAG, "image build --cpu"),
+        (Kind.CUDA, DEFAULT_TAG, "image build --cuda"),
         (Kind.SLIM, SLIM_TAG, "image build --slim"),
         (Kind.CUDA, "train:1", "image build --cuda --tag train:1"),
     ],

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ddp_play.bundle.paths import home
 from ddp_play.errors import HostNotReady
 from ddp_play.images.recipe import Device
 from ddp_play.images.wheels import (
@@ -52,6 +53,14 @@ def test_a_requirement_and_what_it_needs_come_from_a_wheelhouse(tmp_path: Path) 
     files = download(wheels, source, tmp_path / "target", progress=SilentListener())
     assert sorted(path.name for path in files) == ["alpha-1.0-py3-none-any.whl", "beta-1.5-py3-none-any.whl"]
     assert missing_from(tmp_path / "target", wheels) == []
+
+
+def test_a_state_directory_that_begins_with_wheels_is_the_users_alone(tmp_path: Path) -> None:
+    make_wheel(tmp_path / "wheels", "alpha", "1.0")
+    source = PipSource(HERE, str(tmp_path / "wheels"))
+    home().rmdir()
+    download(resolve(["alpha"], source), source, home() / "wheelhouse" / "python3", progress=SilentListener())
+    assert home().stat().st_mode & 0o777 == 0o700
 
 
 def test_another_python_gets_wheels_too(tmp_path: Path) -> None:

@@ -21,6 +21,39 @@ def test_no_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert "install" in caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("files", "hint"),
+    [
+        (["usr/sbin/dockerd", "run/systemd/system/"], "start it (systemctl start docker) or install one ("),
+        (["usr/sbin/dockerd", "etc/init.d/docker"], "start it (service docker start) or install one ("),
+        (["usr/sbin/dockerd"], "start it (sh -c 'dockerd >/var/log/dockerd.log 2>&1 &') or install one ("),
+        (["run/systemd/system/"], "install one (apt-get install docker.io; systemctl start docker)"),
+        ([], "install one (apt-get install docker.io; service docker start)"),
+    ],
+)
+def test_the_command_that_starts_it_fits_this_machine(
+    files: list[str], hint: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """In a container, whose process 1 is not systemd, only `systemctl start docker` was named."""
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    for name in files:
+        path = tmp_path / name
+        (path if name.endswith("/") else path.parent).mkdir(parents=True, exist_ok=True)
+        if not name.endswith("/"):
+            path.touch(mode=0o755)
+    assert docker_client.start_hint(tmp_path).startswith(hint)
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    assert "sudo apt-get install docker.io" in docker_client.start_hint(tmp_path)
+
+
+def test_an_engine_elsewhere_is_not_started_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
+    with pytest.raises(HostNotReady) as caught:
+        docker_client.connect()
+    assert caught.value.hint == "start it on its machine, or correct DOCKER_HOST"
+
+
 def test_a_dead_socket(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path = tmp_path / "dead.sock"
     with socket.socket(socket.AF_UNIX) as listener:

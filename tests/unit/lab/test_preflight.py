@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ddp_play.errors import HostNotReady, UsageError
 from ddp_play.lab import machine_resources
-from ddp_play.lab.preflight import as_one, connect_or_report, engine_problems, first_result, low_limits
-from ddp_play.lab.requirements import KernelLimit
+from ddp_play.lab.preflight import (
+    as_one,
+    connect_or_report,
+    engine_problems,
+    first_result,
+    low_limits,
+    machine_problems,
+)
+from ddp_play.lab.requirements import KernelLimit, RankImageNeeds
 from ddp_play.lab.spec import LabSpec, make_spec
 
 SPEC = make_spec(LabSpec("t", 128, ()))
@@ -46,6 +55,12 @@ def test_other_problems_are_named_with_the_error_of_the_plan() -> None:
     assert "--subnet overlaps" in caught.value.message
     with pytest.raises(HostNotReady, match="too little disk"):
         first_result(lambda: 7, [DISK])
+
+
+def test_what_the_image_of_the_ranks_lacks_counts_without_new_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+    client: Any = None  # not asked: no host is new
+    assert machine_problems(client, SPEC, 0) == []
+    assert machine_problems(client, SPEC, 0, RankImageNeeds((DISK,))) == [DISK]
 
 
 def test_without_an_engine_the_missing_programs_are_named_too(monkeypatch: pytest.MonkeyPatch) -> None:

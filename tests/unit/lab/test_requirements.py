@@ -34,6 +34,13 @@ def test_too_little_disk_names_the_path() -> None:
     assert "900 MiB are free in /data/docker" in problem.message
 
 
+def test_the_image_of_the_ranks_takes_disk_here_and_on_each_host() -> None:
+    machine = MachineResources(9000, 3000)
+    assert resource_problems(machine, num_new_hosts=2, engine=True, image_cached=True) == []
+    (problem,) = resource_problems(machine, num_new_hosts=2, engine=True, image_cached=True, rank_image_mib=1100)
+    assert "2 new hosts need about 3900 MiB of disk" in problem.message
+
+
 def test_memory_and_disk_are_both_named() -> None:
     found = resource_problems(MachineResources(100, 100), num_new_hosts=1, engine=True, image_cached=True)
     assert ["memory" in row.message for row in found] == [True, False]

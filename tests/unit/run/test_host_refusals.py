@@ -37,6 +37,14 @@ def test_every_host_is_named_with_its_hint() -> None:
     assert (caught.value.hint, caught.value.hosts) == ("mount it", ("h1", "h2", "h3"))
 
 
+def test_a_hint_to_copy_an_image_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ddp_play.run.local_image.is_here", lambda image: False)
+    hint = "copy the image from here: ddp-play image load -i INVENTORY --limit HOSTS --image train:2"
+    with pytest.raises(HostNotReady) as caught:
+        raise_refusal([link("h1", message="cannot pull train:2", hint=hint)], "prepare")
+    assert "this machine has no train:2 either" in caught.value.hint
+
+
 def test_hosts_with_other_reasons_keep_their_own_hints() -> None:
     refused = [link("h1", message="gone", hint="mount it"), link("h2", message="no image", hint="load -l HOSTS")]
     with pytest.raises(HostNotReady) as caught:
