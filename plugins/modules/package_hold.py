@@ -12,7 +12,7 @@ description:
   - M(ansible.builtin.dpkg_selections) takes one name per call.
 options:
   patterns:
-    description: Glob patterns of package names; only installed packages are touched.
+    description: Glob patterns of package names; only installed packages are touched, and none without a pattern.
     type: list
     elements: str
     required: true
@@ -72,8 +72,9 @@ def main() -> None:
     )
     hold = module.params["state"] == "held"
     fields = "${binary:Package}\t${Version}\t${db:Status-Abbrev}\n"
-    # rc 1: a pattern matched no package, which is not an error here
-    _, out, _ = module.run_command(["dpkg-query", "-W", "-f", fields, *module.params["patterns"]])
+    patterns = module.params["patterns"]
+    # Without a pattern dpkg-query lists all packages. rc 1: a pattern matched none, which is not an error here.
+    out = module.run_command(["dpkg-query", "-W", "-f", fields, *patterns])[1] if patterns else ""
     names = to_change(without(parse_dpkg(out), module.params["exclude"]), hold)
     if names and not module.check_mode:
         word = "hold" if hold else "install"
