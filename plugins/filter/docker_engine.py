@@ -63,7 +63,7 @@ def decide(state: Mapping[str, Any], wanted: Mapping[str, Any]) -> Dict[str, Any
         return _replaced(choice, packages, clash, same=same)
     if wanted["owned"] and not same and not clash:  # an installation that was cut off
         return {**choice, "action": "install", "install": packages, "held": packages}
-    if same and (wanted["owned"] or other_version):
+    if same and (wanted["owned"] or (other_version and wanted["replace"])):
         missing = packages if other_version else [name for name in packages if name not in present]
         return {**choice, "action": "install" if missing else "keep", "install": missing, "held": packages}
     refusal = _unfit(there, wanted, other_version=other_version, unit=state["units"]["docker.service"]["load"])

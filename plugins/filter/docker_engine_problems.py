@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Callable, Dict, List, Mapping
 
-UNIT = "docker.service"
+UNIT, SOCKET = "docker.service", "docker.socket"  # the first one needs the second one, where that is there
 
 
 def answer(info: Mapping[str, Any]) -> Dict[str, Any]:
@@ -33,17 +33,16 @@ def silence(info: Mapping[str, Any]) -> str:
 
 
 def masked(state: Mapping[str, Any]) -> bool:
-    """Whether nothing can start the engine until somebody unmasks its unit."""
-    unit = state["units"][UNIT]
-    return "masked" in (unit["load"], unit["enabled"])
+    """Whether nothing can start the engine until somebody unmasks its units."""
+    return any("masked" in (unit["load"], unit["enabled"]) for unit in (state["units"][UNIT], state["units"][SOCKET]))
 
 
 def problems(state: Mapping[str, Any], wanted: Mapping[str, Any]) -> List[str]:
     """All that is not as provisioned.
 
     state: as ddp.play.host_state returns it. wanted: drifted (paths), unread (the engine runs with an older
-    configuration), users (without access), to_hold and missing (packages), daemon (of daemon.json), data_root and
-    version (empty: any).
+    configuration), users (without access), to_install, to_hold and missing (packages), repository (its path, if it
+    is not as provisioned), daemon (of daemon.json), data_root and version (empty: any).
     """
     return [*_of_unit(state), *_of_answer(state, wanted), *_of_host(state, wanted)]
 
@@ -51,7 +50,7 @@ def problems(state: Mapping[str, Any], wanted: Mapping[str, Any]) -> List[str]:
 def _of_unit(state: Mapping[str, Any]) -> List[str]:
     unit = state["units"][UNIT]
     if masked(state):
-        return [f"{UNIT} is masked, so that nothing can start it, and {unit['active']}"]
+        return [f"{UNIT} or {SOCKET} is masked, so that nothing can start the engine, and it is {unit['active']}"]
     if unit["load"] != "loaded":
         return [f"there is no {UNIT}"]
     found = [] if unit["active"] == "active" else [f"{UNIT} is {unit['active']}"]
@@ -89,6 +88,8 @@ def _of_host(state: Mapping[str, Any], wanted: Mapping[str, Any]) -> List[str]:
         ("files that are missing", gone),
         ("files that differ", differ),
         ("users without access", wanted["users"]),
+        ("packages that are missing", [name for name in wanted["to_install"] if name not in wanted["missing"]]),
+        ("repository or key that differs", [wanted["repository"]] if wanted["repository"] else []),
         ("packages not on hold", wanted["to_hold"]),
         ("packages missing while AppArmor is on", wanted["missing"]),
     ]

@@ -35,18 +35,18 @@ def foreign(
 
     state: as ddp.play.host_state returns it for these packages and their predecessors, with the record of the role.
     packages: of the toolkit, the main one last; wanted: their version; oldest: the first version that ranks can use.
-    The action is use, refuse, or none (there is no such toolkit, it is as wanted, or it may be replaced); why is for
-    the message, version is that of the main package.
+    The action is use, refuse, or none (there is none but parts of the wanted version, or it may be replaced); why is
+    for the message, version is that of the main package.
     """
     there = {name: version.split("-")[0] for name, version in state["packages"].items() if version}
     theirs = {name: version for name, version in there.items() if name not in state["recorded"]}
     main = packages[-1]
     version = there.get(main, "")
     choice = {"action": "none", "version": version, "why": f"{main} {version}"}
-    as_wanted = all(name in packages and found == wanted for name, found in theirs.items())
-    if replace or as_wanted or main in state["recorded"]:
+    parts_fit = all(name in packages[:-1] and found == wanted for name, found in theirs.items())
+    if replace or parts_fit or main in state["recorded"]:
         return choice
-    if version and LooseVersion(version) >= LooseVersion(oldest):
+    if re.match(r"\d", version) and LooseVersion(version) >= LooseVersion(oldest):
         return {**choice, "action": "use"}
     named = ", ".join(f"{name} {found}" for name, found in sorted(theirs.items()))
     return {**choice, "action": "refuse", "why": f"{named}: ranks need {main} {oldest} or newer"}

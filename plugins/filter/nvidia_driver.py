@@ -44,16 +44,15 @@ def occupants(reasons: List[str], users: List[Dict[str, Any]]) -> List[str]:
     return [*reasons, *([f"GPUs are in use by {held}"] if held else [])]
 
 
-def foreign(facts: Mapping[str, Any], torch_version: str, floor: str, replace: bool, differs: bool) -> Dict[str, str]:
+def foreign(facts: Mapping[str, Any], torch_version: str, floor: str, replace: bool) -> Dict[str, str]:
     """Decision on a driver that this role has not installed: the site's packages, NVIDIA's installer, an image's maker.
 
-    floor: oldest branch for this version of torch; empty if none is to be checked. differs: packages would have to be
-    installed or changed. The action is use, refuse, or none (there is no such driver, or it may be replaced); origin,
-    why and the tool that removes it are for the message.
+    floor: oldest branch for this version of torch; empty if none is to be checked. The action is use, refuse, or none
+    (there is no such driver, or it may be replaced); origin, why and the tool that removes it are for the message.
     """
     driver = facts["driver"]
     packaged = sorted(name for name in facts["packages"] if DRIVER_PACKAGE.match(name))
-    if not driver["program"] or set(packaged) & set(facts["recorded"]) or (packaged and not differs):
+    if not driver["program"] or set(packaged) & set(facts["recorded"]):
         return {"action": "none", "why": "", "origin": "", "tool": ""}
     named = ", ".join(packaged[:3])
     origin = f"is of packages that this role has not installed ({named})" if packaged else FROM_NO_PACKAGE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Dict, List, NamedTuple
+from typing import Callable, Dict, List, NamedTuple
 
 # dnf 4 prints a table: a section, then a line of one blank and the name for each package. A name that is too long for
 # its column stands on a line alone, and the rest of its row on the next one, after more blanks (dnf/cli/output.py).
@@ -56,3 +56,21 @@ def read_dnf(text: str) -> Transaction:
         elif not line.startswith(" "):
             kind = DNF_SECTIONS.get(line.rstrip(":"), "")
     return Transaction(found["added"], found["upgraded"], found["downgraded"], sorted(set(found["removed"])))
+
+
+def not_erased(names: List[str], erases: Callable[[List[str]], bool]) -> List[str]:
+    """Those of the names that other packages need. erases: whether rpm would erase exactly these packages.
+
+    rpm names the capabilities that would be missed, not the packages, so the others are found by trying.
+    """
+    going: List[str] = []
+    left, grown = list(names), True
+    while left and grown:
+        if erases(going + left):
+            return []
+        before = len(going)
+        for name in left:
+            going += [name] if erases([*going, name]) else []
+        grown = len(going) > before
+        left = [name for name in left if name not in going]
+    return left

@@ -8,7 +8,7 @@ import time
 from typing import Dict, List, Optional, Tuple
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.ddp.play.plugins.module_utils import changes, package_transactions
+from ansible_collections.ddp.play.plugins.module_utils import changes, host_record, package_transactions
 
 DOCUMENTATION = r"""
 module: apt_transaction
@@ -38,6 +38,16 @@ options:
     description: Accept a named version that is older than the installed one.
     type: bool
     default: false
+  role:
+    description:
+      - Role in whose record the packages are noted that the transaction adds, dependencies too, before it begins.
+        M(ddp.play.recorded_packages) removes them with C(state=absent).
+    type: str
+    default: ""
+  record:
+    description: The file of the record.
+    type: path
+    default: /etc/ddp-play/record.json
   lock_timeout_s:
     description: Seconds to wait for another package manager to finish.
     type: int
@@ -165,6 +175,8 @@ def main() -> None:
             "remove": {"type": "list", "elements": "str", "default": []},
             "source": {"type": "path"},
             "allow_downgrade": {"type": "bool", "default": False},
+            "role": {"type": "str", "default": ""},
+            "record": {"type": "path", "default": host_record.RECORD},
             "lock_timeout_s": {"type": "int", "default": 300},
         },
         supports_check_mode=True,
@@ -177,14 +189,17 @@ def main() -> None:
     deadline = time.monotonic() + want["lock_timeout_s"]
     warnings = update(module, deadline)
     rows: Rows = []
+    added: List[str] = []
     names = (want["install"], want["remove"])
     # The last step finds all packages in the cache; with --no-download, apt fails for repositories with file: URIs.
     for step, extra in (("plan", ["--simulate"]), ("download", ["--download-only"]), ("install", [])):
         argv = install_command(*names, *extra, allow_downgrade=want["allow_downgrade"])
         rc, out, err = run(module, argv, deadline)
-        rows = simulated_changes(out) if step == "plan" else rows
         if rc == 0 and step == "plan":
             refuse_unasked(module, out)
+            rows, added = simulated_changes(out), package_transactions.read_apt(out).added
+        if rc == 0 and step == "download" and want["role"]:
+            host_record.add_names(want["record"], want["role"], host_record.PACKAGES, added)
         if rc != 0 and step == "install":
             module.fail_json(msg="apt-get failed while it installed: %s" % complaints(err), step=step)
         if rc != 0:

@@ -109,7 +109,7 @@ APT = [
 ]
 # Without these, a simulation writes apt's caches and a log.
 UNCACHED = ["--option=Dir::Cache::pkgcache=", "--option=Dir::Cache::srcpkgcache=", "--option=Dir::Log::Planner="]
-DNF = ["dnf", "--assumeyes", "--quiet"]
+DNF, ERASED = ["dnf", "--assumeyes", "--quiet"], ["rpm", "--erase", "--test"]
 ENGLISH = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C", "LANGUAGE": "C"}
 LEFT = "left"  # role of recorded packages that stayed when their own role was removed
 PACKAGES = host_record.PACKAGES
@@ -207,7 +207,7 @@ class Manager:
         if not names:
             return []
         if not self.uses_apt:
-            return names if self.run(["rpm", "--erase", "--test", *names])[0] else []
+            return list(package_transactions.not_erased(names, lambda some: self.run([*ERASED, *some])[0] == 0))
         if not self.beyond(names, set(names)):
             return []
         return [name for name in names if self.beyond([name], set(names))]

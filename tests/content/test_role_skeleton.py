@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 REQUIRED = {"main", "facts", "preflight", "read", "install", "assert", "verify", "remove"}
 OPTIONAL = {"converge", "configure", "service", "hardware"}
 # Parts of a phase that got too long for one file. A part that several roles have has the same name in all.
-PARTS = {"skip", "busy", "refuse", "repository", "packages-apt", "packages-dnf"}
+PARTS = {"skip", "busy", "refuse", "repository", "packages-apt", "packages-dnf", "put-back"}
 OWN_PARTS = {
     "base_os": {"peer"},
     "docker_engine": {"users"},

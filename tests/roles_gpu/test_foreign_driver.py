@@ -108,25 +108,45 @@ def test_packages_replace_it_only_if_asked_and_without_its_uninstaller(host: Hos
     assert play(host, tasks_from="remove").rc == 0
 
 
-def test_packages_of_the_site_in_the_wanted_version_keep_the_holds_and_daemons_that_they_had(host: Host) -> None:
-    """A host whose record is gone has packages that nobody knows as the role's."""
+def test_packages_of_the_site_in_the_wanted_version_stay_as_they_are(host: Host) -> None:
+    """Holds, daemons and repositories too. A host whose record is gone has packages that nobody knows as the role's."""
     host.sh(f"rm {UNINSTALLER}")
     assert play(host, replace=True).rc == 0
     host.sh("rm -rf /etc/ddp-play; apt-mark unhold nvidia-modprobe; systemctl disable --now nvidia-persistenced")
-    host.sh("rm -f /etc/systemd/system/nvidia-persistenced.service.d/*")
     there, held = versions(host), set(host.sh("apt-mark showhold").split())
     assert held == set(there) - {"nvidia-modprobe"}
     try:
-        outcome = play(host)
-        assert outcome.rc == 0, outcome.text
-        assert set(host.sh("apt-mark showhold").split()) == set(there)
-        assert host.sh("systemctl is-active nvidia-persistenced").strip() == "active"
+        used = play(host)
+        assert (used.rc, used.changed) == (0, 0), used.text
+        assert "is used as it is" in used.text
+        assert host.sh("systemctl is-active nvidia-persistenced", check=False).strip() == "inactive"
         removed = play(host, tasks_from="remove")
         assert removed.rc == 0, removed.text
-        assert versions(host) == there
-        assert set(host.sh("apt-mark showhold").split()) == held
-        states = "systemctl is-enabled nvidia-persistenced; systemctl is-active nvidia-persistenced"
-        assert host.sh(states, check=False).split() == ["disabled", "inactive"]
+        assert (versions(host), set(host.sh("apt-mark showhold").split())) == (there, held)
+    finally:
+        host.sh(
+            "apt-get purge -y -qq --allow-change-held-packages $(dpkg-query -W -f '${Package} ' '*nvidia*' libcuda1)"
+        )
+
+
+def test_holds_of_the_site_outlive_a_replacement(host: Host) -> None:
+    """Of packages that stay; the role releases them while it changes versions."""
+    older = "580.105.08"
+    host.sh(f"rm -f {UNINSTALLER} {SMI} /usr/lib/x86_64-linux-gnu/libcuda.so.1; rm -rf /srv/debs; mkdir -p /srv/debs")
+    names = "libcuda1 libnvidia-ml1 nvidia-modprobe nvidia-driver-cuda"
+    host.sh(f"cd {mirrors.STUB} && for n in {names}; do cp $(find . -name ${{n}}_{older}-1_*.deb) /srv/debs; done")
+    host.sh("dpkg -i --force-depends /srv/debs/*.deb; apt-mark hold libcuda1")
+    host.show(Hardware(loaded=older))
+    try:
+        for hold in (False, True):
+            outcome = play(host, replace=True, hold=hold, verify=False)
+            assert outcome.rc == 0, outcome.text
+            assert versions(host)["libcuda1"] == f"{NEWEST_580}-1"
+            held = host.sh("apt-mark showhold").split()
+            assert ("libcuda1" in held, "nvidia-modprobe" in held) == (True, hold)
+        removed = play(host, tasks_from="remove")
+        assert removed.rc == 0, removed.text
+        assert host.sh("apt-mark showhold").split() == ["libcuda1"]
     finally:
         host.sh(
             "apt-get purge -y -qq --allow-change-held-packages $(dpkg-query -W -f '${Package} ' '*nvidia*' libcuda1)"

@@ -43,7 +43,8 @@ def decide(host: dict[str, Any], **changes: Any) -> dict[str, Any]:
         (state(DEBIAN, "20.10.24"), {"replace": True}, "replace", VENDOR, ["docker.io", "containerd", "runc"], VENDOR),
         (state({**OURS, "runc": "1.1"}, "29.1.3"), {"replace": True}, "replace", [], ["runc"], VENDOR),
         # a version by name, and an installation that was cut off
-        (state(OURS, "29.1.3"), {"version": "29.2.0"}, "install", VENDOR, [], VENDOR),
+        (state(OURS, "29.1.3"), {"version": "29.2.0", "owned": True}, "install", VENDOR, [], VENDOR),
+        (state(OURS, "29.1.3"), {"version": "29.2.0", "replace": True}, "install", VENDOR, [], VENDOR),
         (state(OURS, "29.1.3"), {"version": "29.1.3"}, "adopt", [], [], VENDOR),
         (state({"docker-ce": "5:29.1.3-1"}, "29.1.3"), {"owned": True}, "install", VENDOR[1:], [], VENDOR),
         (state({"docker-ce-cli": "5:29.1.3-1"}, "29.1.3"), {"owned": True}, "install", VENDOR, [], VENDOR),
@@ -61,6 +62,7 @@ def test_decision(
     ("host", "changes", "why"),
     [
         (state({"docker.io": "19.03.8-0"}, "19.03.8"), {}, "docker.io 19.03.8 is older than 20.10"),
+        (state(OURS, "29.1.3"), {"version": "29.2.0"}, "not the version 29.2.0 of docker_engine_version"),
         (state(DEBIAN, "20.10.24"), {"version": "29.1.3"}, "not the version 29.1.3 of docker_engine_version"),
         (state({}, "28.0.0", unit="not-found"), {}, "without a docker.service"),
         (state({}, "28.0.0"), {"replace": True}, "cannot be replaced"),

@@ -20,8 +20,9 @@ ANSWER = {"rc": 0, "stdout": json.dumps(ENGINE), "stderr": ""}
 ERROR = "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?"
 CLIENT_ONLY = {"rc": 0, "stdout": json.dumps({"ServerVersion": "", "ServerErrors": [ERROR]}), "stderr": ""}
 WANTED: dict[str, Any] = {
-    **dict.fromkeys(("drifted", "users", "to_hold", "missing"), ()),
+    **dict.fromkeys(("drifted", "users", "to_install", "to_hold", "missing"), ()),
     "unread": False,
+    "repository": "",
     "daemon": {"log-driver": "local", "live-restore": True},
     "data_root": "",
     "version": "",
@@ -30,7 +31,11 @@ FILES = {"/etc/a": {"type": "file"}, "/etc/b": {"type": "absent"}}
 
 
 def problems(unit: dict[str, str], info: dict[str, Any], **wanted: Any) -> list[str]:
-    state = {"units": {"docker.service": RUNS | unit}, "commands": {"info": info}, "files": FILES}
+    state = {
+        "units": {"docker.service": RUNS | unit, "docker.socket": RUNS},
+        "commands": {"info": info},
+        "files": FILES,
+    }
     found: list[str] = docker_engine_problems.problems(state, WANTED | wanted)
     return found
 
@@ -44,7 +49,7 @@ def problems(unit: dict[str, str], info: dict[str, Any], **wanted: Any) -> list[
         ({"active": "failed", "enabled": "disabled"}, CLIENT_ONLY, {},
          ["docker.service is failed", "docker.service is disabled, so no boot starts it"]),
         ({"load": "masked", "active": "inactive", "enabled": "masked"}, CLIENT_ONLY, {},
-         ["docker.service is masked, so that nothing can start it, and inactive"]),
+         ["docker.service or docker.socket is masked, so that nothing can start the engine, and it is inactive"]),
         ({"load": "not-found", "active": "inactive", "enabled": ""}, {"rc": 127, "stdout": "", "stderr": ""}, {},
          ["there is no docker.service"]),
         ({}, CLIENT_ONLY, {}, [f"the engine does not answer ({ERROR})"]),
@@ -78,7 +83,26 @@ def test_only_an_engine_answers(info: dict[str, Any], version: str | None) -> No
     assert docker_engine_problems.answer(info).get("ServerVersion") == version
 
 
-@pytest.mark.parametrize(("load", "enabled", "masked"), [("loaded", "masked", True), ("loaded", "enabled", False)])
-def test_a_unit_that_was_masked_while_it_runs_is_masked_too(load: str, enabled: str, masked: bool) -> None:
-    state = {"units": {"docker.service": RUNS | {"load": load, "enabled": enabled}}}
+@pytest.mark.parametrize(
+    ("service", "socket", "masked"),
+    [
+        (RUNS, RUNS, False),
+        (RUNS | {"enabled": "masked"}, RUNS, True),
+        (RUNS, {"load": "masked", "active": "inactive", "enabled": "masked"}, True),
+        (RUNS, {"load": "not-found", "active": "inactive", "enabled": ""}, False),
+    ],
+)
+def test_a_unit_that_was_masked_while_it_runs_is_masked_too(
+    service: dict[str, str], socket: dict[str, str], masked: bool
+) -> None:
+    state = {"units": {"docker.service": service, "docker.socket": socket}}
     assert docker_engine_problems.masked(state) == masked
+
+
+def test_what_provision_would_install_or_write_is_named() -> None:
+    wanted = {"to_install": ["docker-buildx-plugin", "apparmor"], "missing": ["apparmor"], "repository": "/etc/r"}
+    assert problems({}, ANSWER, **wanted) == [
+        "packages that are missing: docker-buildx-plugin",
+        "repository or key that differs: /etc/r",
+        "packages missing while AppArmor is on: apparmor",
+    ]

@@ -38,7 +38,7 @@ NEEDED = "ranks need nvidia-container-toolkit 1.18 or newer"
     ("there", "recorded", "replace", "action", "why"),
     [
         ({}, (), False, "none", ""),
-        (dict.fromkeys(PACKAGES, "1.20.0-1"), (), False, "none", ""),
+        (dict.fromkeys(PACKAGES, "1.20.0-1"), (), False, "use", "nvidia-container-toolkit 1.20.0"),
         (dict.fromkeys(PACKAGES, "1.17.8-1"), PACKAGES, False, "none", ""),
         (dict.fromkeys(PACKAGES, "1.19.1-1"), (), False, "use", "nvidia-container-toolkit 1.19.1"),
         (dict.fromkeys(PACKAGES, "1.19.1-1"), (), True, "none", ""),

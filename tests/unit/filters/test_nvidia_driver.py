@@ -222,12 +222,8 @@ def test_a_driver_that_this_role_has_not_installed(
 ) -> None:  # fmt: skip
     driver = {"program": program, "uninstaller": uninstaller, "loaded": {"version": loaded}}
     facts = {"driver": driver, "packages": {name: {} for name in packages}, "recorded": list(recorded)}
-    decision = nvidia_driver.foreign(facts, torch, "580" if torch else "", replace, True)
+    decision = nvidia_driver.foreign(facts, torch, "580" if torch else "", replace)
     assert (decision["action"], decision["why"]) == found
     if decision["action"] != "none":
         words = "(libnvidia-compute-580, nvidia-utils-580)" if packages == THEIRS else "no package that this role knows"
         assert words in decision["origin"]
-    same = nvidia_driver.foreign(facts, torch, "580" if torch else "", replace, False)
-    assert same["action"] == ("none" if packages == THEIRS else decision["action"]), (
-        "packages as wanted need no decision"
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from ansible_collections.ddp.play.plugins.module_utils import package_transactions
 
 # Layout of dnf 4.14 on a terminal of 80 columns; long names, and rows of packages that are replaced.
@@ -55,3 +56,24 @@ def test_dnf_says_what_it_would_do() -> None:
 
 def test_nothing_to_do_is_an_empty_transaction() -> None:
     assert package_transactions.read_dnf("Dependencies resolved.\nNothing to do.\nComplete!\n") == ([], [], [], [])
+
+
+@pytest.mark.parametrize(
+    ("names", "stay"),
+    [
+        ([], []),
+        (["engine", "cli", "selinux"], []),
+        (["engine", "cli", "selinux", "shared"], ["shared"]),
+        (["shared"], ["shared"]),
+        (["shared", "a", "b"], ["shared", "a", "b"]),
+    ],
+)
+def test_one_package_that_others_need_does_not_keep_the_rest(names: list[str], stay: list[str]) -> None:
+    """The engine needs two of them; a and b need each other, so that neither goes alone."""
+    needs = {"engine": {"cli", "selinux", "shared"}, "podman": {"shared"}, "a": {"b"}, "b": {"a"}}
+    there = {"engine", "cli", "selinux", "shared", "podman", "a", "b"}
+
+    def erases(some: list[str]) -> bool:
+        return not any(needs.get(name, set()) & set(some) for name in there - set(some))
+
+    assert package_transactions.not_erased(names, erases) == stay

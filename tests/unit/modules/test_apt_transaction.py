@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -136,3 +137,20 @@ def test_check_mode_names_packages_that_no_list_has_yet(tmp_path: Path) -> None:
     (tmp_path / "plan.rc").write_text("100")
     answer, _ = play(tmp_path, check=True, **{**SWAP, "install": ["docker-ce=5:29*"]})
     assert subjects(answer) == [SWAPPED[0], SWAPPED[2]]
+
+
+@pytest.mark.parametrize(
+    ("failing", "recorded"),
+    [("", ["docker-ce", "iptables"]), ("download", None), ("install", ["docker-ce", "iptables"])],
+)
+def test_what_is_new_is_in_the_record_of_the_role_before_it_is_installed(
+    tmp_path: Path, failing: str, recorded: list[str] | None
+) -> None:
+    """What others install meanwhile is not, and neither is a package that gets another version."""
+    (tmp_path / "plan.out").write_text("Inst iptables (1.8)\nInst docker-ce (5:29)\nInst containerd.io [1] (2)\n")
+    if failing:
+        (tmp_path / f"{failing}.rc").write_text("100")
+    record = tmp_path / "etc" / "record.json"
+    play(tmp_path, install=["docker-ce"], role="docker_engine", record=str(record))
+    found = json.loads(record.read_text())["docker_engine"]["packages"] if record.exists() else None
+    assert found == recorded

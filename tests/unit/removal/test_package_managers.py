@@ -158,10 +158,14 @@ def test_dnf_is_asked_first_too(
     assert host.asked == [["dnf", "--assumeno", *(["--allowerasing"] if replaces else []), "install", "chrony"]]
 
 
-@pytest.mark.parametrize(("rc", "needed"), [(0, []), (1, ["a", "b"])])
+@pytest.mark.parametrize(
+    ("refused", "needed"),
+    [((), []), ((("a", "b"), ("a",)), ["a"]), ((("a", "b"), ("a",), ("b",), ("b", "a")), ["a", "b"])],
+)
 def test_rpm_says_whether_another_package_needs_one(
-    monkeypatch: pytest.MonkeyPatch, rc: int, needed: list[str]
+    monkeypatch: pytest.MonkeyPatch, refused: tuple[tuple[str, ...], ...], needed: list[str]
 ) -> None:
-    host = StandIn(lambda _argv: (rc, "", ""))
+    """The packages that nothing else needs go, also where another one is needed."""
+    host = StandIn(lambda argv: (int(tuple(argv[3:]) in {*refused, ("b", "a")} and bool(refused)), "", ""))
     assert manager(monkeypatch, host, apt=False).needed(["a", "b"]) == needed
-    assert host.asked == [["rpm", "--erase", "--test", "a", "b"]]
+    assert host.asked[0] == ["rpm", "--erase", "--test", "a", "b"]
