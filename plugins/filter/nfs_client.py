@@ -128,6 +128,30 @@ def drop_ins(mounts: Sequence[Mount], options: Sequence[str]) -> List[Dict[str, 
     return [{"path": f"/etc/systemd/system/{unit}.d/ddp-play.conf", "content": DROP_IN} for unit in units]
 
 
+def forgotten(found: Sequence[str], fstab: str) -> List[Dict[str, str]]:
+    """Entries for ddp.play.files that remove what is left of mounts that never worked, or that the inventory has lost.
+
+    found: paths of files that take the start limit off units; fstab: its text. A mount that fstab has is none of these.
+    """
+    kept = {words[1] for words in (line.split() for line in fstab.splitlines()) if len(words) > 1}
+    entries: List[Dict[str, str]] = []
+    for path in found:
+        folder = path.rpartition("/")[0]
+        mountpoint = _mount_point(folder.rpartition("/")[2][: -len(".mount.d")])
+        if folder.endswith(".mount.d") and mountpoint not in kept:
+            entries += [{"path": path, "state": "absent"}, {"path": mountpoint, "state": "absent"}]
+    return entries
+
+
+def _mount_point(name: str) -> str:
+    """The path of which systemd has made this name, without its suffix."""
+    return "/" + re.sub(r"(?:\\x[0-9a-f]{2})+", _letters, name.replace("-", "/"))
+
+
+def _letters(escaped: "re.Match[str]") -> str:
+    return bytes.fromhex(escaped[0].replace("\\x", "")).decode(errors="replace")
+
+
 def automounts(mounts: Sequence[Mount]) -> List[str]:
     """Automount units of mounts, whether they exist or not."""
     return [unit_name(mount["mountpoint"], "automount") for mount in mounts]
@@ -171,6 +195,7 @@ class FilterModule:
             "nfs_client_decision": decide,
             "nfs_client_fstab_lines": fstab_lines,
             "nfs_client_drop_ins": drop_ins,
+            "nfs_client_forgotten": forgotten,
             "nfs_client_automounts": automounts,
             "nfs_client_active_automounts": active_automounts,
             "nfs_client_directories": directories,

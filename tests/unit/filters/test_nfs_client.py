@@ -210,3 +210,14 @@ def test_lookups() -> None:
         "content /data": ["find", "/data", *find],
         "content /scratch": ["find", "/scratch", *find],
     }
+
+
+@pytest.mark.parametrize("mountpoint", ["/mnt/none", "/srv/my-data", "/a b/ü", "/.hidden"])
+def test_what_is_left_of_a_mount_that_never_worked_is_found_by_its_unit(mountpoint: str) -> None:
+    """Whose mount fstab has is left alone, and so is a file of another role."""
+    (drop_in,) = nfs_client.drop_ins([{"server": "s", "path": "/p", "mountpoint": mountpoint}], [nfs_client.AUTOMOUNT])
+    found = [drop_in["path"], "/etc/systemd/system/docker.service.d/ddp-play.conf"]
+    gone = [{"path": path, "state": "absent"} for path in (drop_in["path"], mountpoint)]
+    assert nfs_client.forgotten(found, "# s:/p none\nnfs1:/x /mnt/other nfs rw 0 0\n") == gone
+    if " " not in mountpoint:
+        assert nfs_client.forgotten(found, f"s:/p {mountpoint} nfs rw 0 0\n") == []
