@@ -131,15 +131,17 @@ def test_packages_of_the_site_in_the_wanted_version_stay_as_they_are(host: Host)
 
 def test_holds_of_the_site_outlive_a_replacement(host: Host) -> None:
     """Of packages that stay; the role releases them while it changes versions."""
-    older = "580.105.08"
-    host.sh(f"rm -f {UNINSTALLER} {SMI} /usr/lib/x86_64-linux-gnu/libcuda.so.1; rm -rf /srv/debs; mkdir -p /srv/debs")
-    names = "libcuda1 libnvidia-ml1 nvidia-modprobe nvidia-driver-cuda"
-    host.sh(f"cd {mirrors.STUB} && for n in {names}; do cp $(find . -name ${{n}}_{older}-1_*.deb) /srv/debs; done")
-    host.sh("dpkg -i --force-depends /srv/debs/*.deb; apt-mark hold libcuda1")
+    older, pin = "580.105.08", "/etc/apt/preferences.d/site"
+    host.sh(f"rm -f {UNINSTALLER} {SMI} /usr/lib/x86_64-linux-gnu/libcuda.so.1")
+    host.sh(f"printf 'Package: *nvidia* libcuda*\\nPin: version {older}*\\nPin-Priority: 1001\\n' > {pin}")
+    host.sh("echo 'deb [trusted=yes] file:/srv/stub ./' > /etc/apt/sources.list.d/before.list; apt-get update -qq")
+    host.sh(f"apt-get install -y -qq nvidia-driver-cuda libcuda1 nvidia-kernel-open-dkms; rm {pin}")
+    host.sh("rm /etc/apt/sources.list.d/before.list; apt-get update -qq; apt-mark hold libcuda1")
+    assert versions(host)["libcuda1"] == f"{older}-1"
     host.show(Hardware(loaded=older))
     try:
         for hold in (False, True):
-            outcome = play(host, replace=True, hold=hold, verify=False)
+            outcome = play(host, replace=True, version=NEWEST_580, hold=hold, verify=False)
             assert outcome.rc == 0, outcome.text
             assert versions(host)["libcuda1"] == f"{NEWEST_580}-1"
             held = host.sh("apt-mark showhold").split()
