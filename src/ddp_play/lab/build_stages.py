@@ -40,4 +40,4 @@ def stage_of(event: Mapping[str, Any]) -> Iterable[str]:
 def _remove_nameless(client: DockerClient, image_id: str) -> None:
     with contextlib.suppress(APIError, RequestException):
         if not client.images.get(image_id).tags:
-            client.images.remove(image_id, noprune=True)
+            client.images.remove(image_id)
