@@ -23,7 +23,7 @@ from ddp_play.ansible.default_settings import control_directory, default_setting
 from ddp_play.ansible.installed_collection import check_same_build, collection_root
 from ddp_play.bundle.paths import home
 from ddp_play.errors import DdpPlayError, HostNotReady
-from ddp_play.lab.base_image import source_problem
+from ddp_play.lab.base_image import debootstrap_problem, source_problem
 from ddp_play.lab.docker_client import connect
 from ddp_play.lab.spec import Distro
 
@@ -208,12 +208,12 @@ def _engine() -> tuple[str, str]:
 
 def _debian(*, asking: bool) -> tuple[str, str]:
     """(why no Debian can be had to build images on, what helps); without an engine no registry can be asked."""
-    if not asking:
-        missing = shutil.which("debootstrap") is None
-        return ("debootstrap is not installed", "apt-get install debootstrap") if missing else ("", "")
     try:
-        with contextlib.closing(connect(timeout_s=int(COMMAND_S))) as client:
-            found = source_problem(client, Distro.BOOKWORM, timeout_s=int(COMMAND_S))
+        if asking:
+            with contextlib.closing(connect(timeout_s=int(COMMAND_S))) as client:
+                found = source_problem(client, Distro.BOOKWORM, timeout_s=int(COMMAND_S))
+        else:
+            found = debootstrap_problem()
     except HostNotReady as error:
         return error.message, error.hint
     return (found.message, found.hint) if found else ("", "")

@@ -67,7 +67,9 @@ def build(
     wheelhouse: Wheelhouse = "",
     tag: Annotated[str, typer.Option("--tag", help="Name and tag of the new image.")] = "",
     distro: Annotated[Distro, typer.Option("--distro", help="Debian of --cpu, --offline, --slim.")] = Distro.BOOKWORM,
-    torch: Annotated[str, typer.Option("--torch", help="Version of torch from pip; by default the controller's.")] = "",
+    torch: Annotated[
+        str, typer.Option("--torch", help="Version of torch from pip; by default the controller's, or the tested one.")
+    ] = "",
     as_json: options.Json = False,
 ) -> None:
     """Build the rank image on the controller and print its tag and size.

@@ -65,12 +65,15 @@ class Demo:
         return NextCommand(self.command(slim=self.slim), "go on with the demo, from what exists")
 
     @property
+    def image_removal(self) -> NextCommand:
+        return NextCommand(f"docker image rm {self.image}", "remove the image from this machine")
+
+    @property
     def removal(self) -> tuple[NextCommand, ...]:
         """Commands that remove the hosts, the image, and what the next lab or image would use again."""
         down = NextCommand(
             ddp_play("lab", "down", "--name", self.spec.name), "remove the hosts and all that is on them"
         )
-        image = NextCommand(f"docker image rm {self.image}", "remove the image from this machine")
         steps = host_steps(self.spec.distro, engine=self.spec.engine)
         tags = [slim_base_tag(self.spec.distro), *(step.tag for step in reversed(steps)), root_tag(self.spec.distro)]
         bases = NextCommand(
@@ -78,9 +81,14 @@ class Demo:
             "remove the images below those, which the next lab and image would use again",
         )
         if self.slim:
-            return (down, image, bases)
+            return (down, self.image_removal, bases)
         wheels = shlex.join(["rm", "-rf", str(wheelhouse().absolute())])
-        return (down, image, bases, NextCommand(wheels, "remove downloaded packages, used again by the next image"))
+        return (
+            down,
+            self.image_removal,
+            bases,
+            NextCommand(wheels, "remove downloaded packages, used again by the next image"),
+        )
 
     def command(self, *, slim: bool) -> str:
         """The command line of this demo, or of the same one without torch."""
@@ -134,9 +142,10 @@ def _image_needs(wanted: Demo) -> tuple[PlannedImage | None, RankImageNeeds]:
 
     Without an engine nothing is asked: `up` says what else the machine lacks then.
     """
+    size_mib = 0 if wanted.slim else TORCH_IMAGE_MIB
     try:
         if has_local_image(wanted.image):
-            return None, NO_RANK_IMAGE
+            return None, RankImageNeeds(host_mib=size_mib)
     except HostNotReady:
         return None, NO_RANK_IMAGE
     try:
@@ -146,7 +155,7 @@ def _image_needs(wanted: Demo) -> tuple[PlannedImage | None, RankImageNeeds]:
         if not wanted.slim:
             error.hint = "; ".join(filter(None, (error.hint, f"without torch: {wanted.command(slim=True)}")))
         return None, RankImageNeeds((error,))
-    return planned, RankImageNeeds(size_mib=0 if wanted.slim else TORCH_IMAGE_MIB)
+    return planned, RankImageNeeds(host_mib=size_mib, here_mib=size_mib)
 
 
 def _start_hosts(wanted: Demo, needs: RankImageNeeds) -> UpResult:
@@ -191,7 +200,8 @@ def _report_what_exists(wanted: Demo) -> None:
     made = [counted(len(present), "host")] if present else []
     made += [f"the image {wanted.image}"] if has_image else []
     console.note(f"there are now: {' and '.join(made)}", style="")
-    for row in (wanted.again, *wanted.removal[: None if has_image else 1]):
+    removal = [row for row in wanted.removal if has_image or row.command != wanted.image_removal.command]
+    for row in (wanted.again, *removal):
         console.note(f"  # {row.purpose}")
         console.note(f"  {row.command}", style="")
 

@@ -25,7 +25,7 @@ from ddp_play.images.recipe import (
     slim_dockerfile,
 )
 from ddp_play.images.wheels import PipSource, Wheel, download, missing_from
-from ddp_play.lab.base_image import build_stream, ensure_root_image, has_image, source_problem
+from ddp_play.lab.base_image import build_stream, ensure_root_image, has_image
 from ddp_play.lab.base_image_recipe import root_tag
 from ddp_play.lab.docker_client import connect, engine_errors
 
@@ -75,11 +75,8 @@ def build_image(request: ImageRequest, *, progress: ProgressListener) -> BuiltIm
 def plan_image(request: ImageRequest, *, progress: ProgressListener) -> PlannedImage:
     """What the image needs; nothing is built. Raises UsageError, or HostNotReady for what cannot be had here."""
     check_request(request)
-    client = connect()
     packages = ImagePackages(PipSource(PYTHON[request.distro], request.wheelhouse))
     if request.on_debian:
-        if not has_image(client, slim_base_tag(request.distro)) and (problem := source_problem(client, request.distro)):
-            raise problem
         packages = resolve_all(request, packages.source, progress=progress)
         report_sizes(packages, progress=progress)
     return PlannedImage(request, packages)

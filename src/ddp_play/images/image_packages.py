@@ -118,18 +118,14 @@ def _check_device(wanted: Device, torch: tuple[Wheel, ...]) -> None:
     found = device_of(torch)
     if wanted in (Device.ANY, found):
         return
+    pin = next(wheel.pin for wheel in torch if canonicalize_name(wheel.name) == "torch")
     size = decimal(sum(wheel.size or 0 for wheel in torch))
     raise HostNotReady(
-        f"pip's index offers {_torch_of(torch).pin} for {found}, with {len(torch)} packages of {size},"
-        f" not for {wanted}",
+        f"pip's index offers {pin} for {found}, with {len(torch)} packages of {size}, not for {wanted}",
         hint=f"set PIP_EXTRA_INDEX_URL to an index with builds for {wanted} (torch's page on its installation names"
         f" them), and repeat the command; another version of torch: ddp-play image build {_OPTIONS[wanted]}"
         f" --torch VERSION; this one: ddp-play image build {_OPTIONS[found]}",
     )
-
-
-def _torch_of(wheels: Sequence[Wheel]) -> Wheel:
-    return next(wheel for wheel in wheels if canonicalize_name(wheel.name) == "torch")
 
 
 def _pins(have: dict[str, str]) -> list[str]:

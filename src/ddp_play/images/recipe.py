@@ -151,4 +151,4 @@ def slim_base_tag(distro: Distro) -> str:
 def torch_requirements(*, torch: str, numpy: str, same_python: bool) -> tuple[str, ...]:
     """pip requirements of an image with torch; numpy as on the controller if the Python versions are equal."""
     pinned_numpy = f"numpy=={numpy}" if numpy and same_python else "numpy"
-    return (f"torch=={torch}" if torch else "torch", pinned_numpy)
+    return (f"torch=={torch}", pinned_numpy)

@@ -194,15 +194,11 @@ def _size(url: str) -> int | None:
     try:
         if parts.scheme == "file":
             return Path(unquote(parts.path)).stat().st_size
-        answer = _head(url)
+        certificates = os.environ.get("PIP_CERT") or True
+        answer = requests.head(url, allow_redirects=True, timeout=_SIZE_TIMEOUT_S, verify=certificates)
         return int(answer.headers["Content-Length"]) if answer.ok else None
     except (OSError, KeyError, ValueError):
         return None
-
-
-def _head(url: str) -> requests.Response:
-    certificates = os.environ.get("PIP_CERT") or True
-    return requests.head(url, allow_redirects=True, timeout=_SIZE_TIMEOUT_S, verify=certificates)
 
 
 def reason_of(output: str) -> str:

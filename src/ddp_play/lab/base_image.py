@@ -147,8 +147,8 @@ def _pull(reference: str, tag: str) -> str:
 
 
 def _debootstrap(client: DockerClient, distro: Distro, tag: str, *, progress: ProgressListener) -> None:
-    if (problem := _debootstrap_problem()) is not None:
-        raise problem
+    if (problem := debootstrap_problem()) is not None:
+        raise _without_registry(problem)
     # In a mount namespace, so that mounts of an interrupted debootstrap disappear.
     with tempfile.TemporaryDirectory(prefix="ddp-play-root-", dir="/var/tmp") as scratch:
         target = Path(scratch) / "root"
@@ -186,8 +186,10 @@ def source_problem(client: DockerClient, distro: Distro, *, timeout_s: int = _PU
 
     With debootstrap a registry is not asked: it takes up to `timeout_s` to learn that there is none.
     """
-    problem = None if has_image(client, root_tag(distro)) else _debootstrap_problem()
-    return problem if problem is not None and not _registry_has(f"debian:{distro}-slim", timeout_s) else None
+    problem = None if has_image(client, root_tag(distro)) else debootstrap_problem()
+    if problem is None or _registry_has(f"debian:{distro}-slim", timeout_s):
+        return None
+    return _without_registry(problem)
 
 
 def _registry_has(reference: str, timeout_s: int) -> bool:
@@ -202,15 +204,20 @@ def _registry_has(reference: str, timeout_s: int) -> bool:
     return True
 
 
-def _debootstrap_problem() -> HostNotReady | None:
+def _without_registry(problem: HostNotReady) -> HostNotReady:
+    return HostNotReady(f"no registry is reachable, and {problem.message}", hint=problem.hint)
+
+
+def debootstrap_problem() -> HostNotReady | None:
+    """Why debootstrap cannot make a Debian here; None if it can."""
     if shutil.which("debootstrap") is None:
         return HostNotReady(
-            "no registry is reachable and debootstrap is not installed, so no Debian to build images on can be had",
+            "debootstrap is not installed, so no Debian to build images on can be had",
             hint="apt-get install debootstrap, or docker load a Debian image and tag it as the base",
         )
     if os.geteuid() != 0:
         return HostNotReady(
-            "no registry is reachable, and debootstrap needs root to make a base image",
+            "debootstrap needs root to make a base image",
             hint="sudo ddp-play lab image; after that the lab itself needs no root",
         )
     return None

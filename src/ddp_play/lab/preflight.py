@@ -58,10 +58,9 @@ def machine_problems(
         num_new_hosts=num_new_hosts,
         engine=spec.engine,
         image_cached=cached,
-        rank_image_mib=rank_image.size_mib,
+        rank_image=rank_image,
     )
-    said = {row.message for row in found}
-    found += [row for row in rank_image.problems if row.message not in said]
+    found += rank_image.problems
     # Low limits alone are no reason to refuse: fewer hosts than computed may work all the same.
     if found and (low := machine_resources.unraisable(_limits(client, num_new_hosts))):
         found.append(low_limits(low))

@@ -32,10 +32,11 @@ class MachineResources:
 
 @dataclass(frozen=True)
 class RankImageNeeds:
-    """What the image of the ranks takes besides the hosts: why it cannot be had, and its size here and on each host."""
+    """What the image of the ranks takes besides the hosts: why it cannot be had, and its size on each host and here."""
 
     problems: tuple[DdpPlayError, ...] = ()
-    size_mib: int = 0
+    host_mib: int = 0
+    here_mib: int = 0
 
 
 NO_RANK_IMAGE = RankImageNeeds()
@@ -56,7 +57,7 @@ def resource_problems(
     num_new_hosts: int,
     engine: bool,
     image_cached: bool,
-    rank_image_mib: int = 0,
+    rank_image: RankImageNeeds = NO_RANK_IMAGE,
 ) -> list[HostNotReady]:
     """Errors that say what is too small for the new hosts, one for memory and one for disk space."""
     if num_new_hosts == 0:
@@ -73,8 +74,8 @@ def resource_problems(
                 hint=f"--hosts {fits} would fit" if fits else "free some memory first",
             )
         )
-    disk = num_new_hosts * (_DISK_HOST_MIB + rank_image_mib) + (0 if image_cached else _DISK_IMAGE_MIB)
-    disk += rank_image_mib
+    per_host_mib = _DISK_HOST_MIB + rank_image.host_mib
+    disk = num_new_hosts * per_host_mib + rank_image.here_mib + (0 if image_cached else _DISK_IMAGE_MIB)
     if machine.disk_free_mib is not None and machine.disk_free_mib < disk:
         found.append(
             HostNotReady(

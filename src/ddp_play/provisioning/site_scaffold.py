@@ -14,6 +14,7 @@ from ddp_play.ansible.installed_collection import collection_root
 from ddp_play.errors import InternalError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 ALL_HOSTS_VARIABLES = "inventory/group_vars/all"
@@ -162,7 +163,7 @@ def _copy_files(directory: Path, site: Site) -> None:
     (directory / ALL_HOSTS_VARIABLES / "main.yml").write_text(_all_hosts(settings, site), encoding="utf-8")
     if site.of_lab:
         ranks = variables / "ranks.yml"
-        ranks.write_text(_with_labs_engine(ranks.read_text(encoding="utf-8")), encoding="utf-8")
+        ranks.write_text(_changed(ranks.read_text(encoding="utf-8"), {VENDORS_ENGINE: LABS_ENGINE}), encoding="utf-8")
 
 
 def _all_hosts(example: str, site: Site) -> str:
@@ -175,17 +176,18 @@ def _all_hosts(example: str, site: Site) -> str:
         "cluster_subnets: [10.1.0.0/16]\n": f"cluster_subnets: [{', '.join(site.subnets)}]\n",
         f"cluster_shared_dir: {EXAMPLE_SHARED_DIR}\n": "",
     }
+    if not found:
+        raise InternalError(f"the example inventory has no line {SHARED_SETTINGS.strip()}")
+    return _changed(general, changes) + _rendered("shared_directory.yml.j2", site)
+
+
+def _changed(example: str, changes: Mapping[str, str]) -> str:
+    """The example with other lines, each of which it must have."""
     for old, new in changes.items():
-        if old not in general or not found:
+        if old not in example:
             raise InternalError(f"the example inventory has no line {old.strip()}")
-        general = general.replace(old, new)
-    return general + _rendered("shared_directory.yml.j2", site)
-
-
-def _with_labs_engine(example: str) -> str:
-    if VENDORS_ENGINE not in example:
-        raise InternalError(f"the example inventory has no line {VENDORS_ENGINE.strip()}")
-    return example.replace(VENDORS_ENGINE, LABS_ENGINE)
+        example = example.replace(old, new)
+    return example
 
 
 def _write_files(directory: Path, site: Site) -> None:

@@ -15,7 +15,7 @@ from ddp_play.errors import (
     UsageError,
 )
 from ddp_play.planning.refused_hosts import Refused, joined
-from ddp_play.run.local_image import judged
+from ddp_play.run.image_remedy import judged
 
 if TYPE_CHECKING:
     from ddp_play.run.link import Link

@@ -53,9 +53,14 @@ def test_a_locale_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_missing_debootstrap_is_named_also_without_an_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert _debian(asking=False) == ("debootstrap is not installed", "apt-get install debootstrap")
+    message, hint = _debian(asking=False)
+    assert message == "debootstrap is not installed, so no Debian to build images on can be had"
+    assert hint.startswith("apt-get install debootstrap")
+    monkeypatch.setattr("os.geteuid", lambda: 0)
     (tmp_path / "debootstrap").touch(mode=0o755)
     assert _debian(asking=False) == ("", "")
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    assert "debootstrap needs root" in _debian(asking=False)[0]
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
     assert "no Docker engine answers" in _debian(asking=True)[0]
 

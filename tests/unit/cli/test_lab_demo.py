@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -48,15 +49,17 @@ def test_a_torch_that_cannot_be_had_is_said_before_anything_is_created(monkeypat
 
 
 @pytest.mark.parametrize(("slim", "size"), [(False, lab_demo.TORCH_IMAGE_MIB), (True, 0)])
-def test_the_size_of_a_new_image_counts(slim: bool, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_size_of_the_image_counts_on_each_host_and_here_if_it_is_new(
+    slim: bool, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     wanted = lab_demo.Demo(make_spec(LabSpec("demo", 2, ())), slim)
     monkeypatch.setattr(lab_demo, "plan_image", lambda request, *, progress: request)
     monkeypatch.setattr(lab_demo, "has_local_image", lambda image: False)
     planned, needs = lab_demo._image_needs(wanted)
-    assert (planned is None, needs.problems, needs.size_mib) == (False, (), size)
+    assert (planned is None, needs.problems, needs.host_mib, needs.here_mib) == (False, (), size, size)
     monkeypatch.setattr(lab_demo, "has_local_image", lambda image: True)
     planned, needs = lab_demo._image_needs(wanted)
-    assert (planned, needs.problems, needs.size_mib) == (None, (), 0)
+    assert (planned, needs.problems, needs.host_mib, needs.here_mib) == (None, (), size, 0)
 
 
 def test_without_an_engine_the_lab_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,3 +78,18 @@ def test_the_commands_of_removal_name_all_that_the_demo_makes(slim: bool) -> Non
     repositories = [tag.partition(":")[0] for tag in bases.removeprefix("docker image rm ").split()]
     assert repositories == ["ddp-play-rank-base", "ddp-play-lab-host", "ddp-play-lab-host", "ddp-play-lab-root"]
     assert [row.startswith("rm -rf ") and row.endswith("/wheelhouse") for row in wheels] == ([] if slim else [True])
+
+
+@pytest.mark.parametrize("has_image", [False, True])
+def test_after_a_failure_all_but_an_image_that_is_not_there_can_be_removed(
+    has_image: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The images of hosts and the packages are there also where the build of the image has failed."""
+    wanted = lab_demo.Demo(make_spec(LabSpec("demo", 2, ())), slim=False)
+    hosts = [SimpleNamespace(state="running")]
+    monkeypatch.setattr(lab_demo, "read_status", lambda name: SimpleNamespace(hosts=hosts))
+    monkeypatch.setattr(lab_demo, "has_local_image", lambda image: has_image)
+    lab_demo._report_what_exists(wanted)
+    said = capsys.readouterr().err
+    commands = [row.command for row in wanted.removal]
+    assert [row in said for row in commands] == [True, has_image, True, True]

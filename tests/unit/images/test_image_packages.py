@@ -1,4 +1,4 @@
-"""torch of an image: which version, from which index, and what is said where there is none for the wanted device."""
+"""torch of an image: which version, and what is said where there is none for the wanted device."""
 
 from __future__ import annotations
 

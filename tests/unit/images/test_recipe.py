@@ -45,7 +45,7 @@ def test_wheels_are_needed_for_a_base_without_torch(request_: ImageRequest, whee
 def test_torch_for_the_same_python_has_the_controllers_versions() -> None:
     assert torch_requirements(torch="2.13.0", numpy="2.4.6", same_python=True) == ("torch==2.13.0", "numpy==2.4.6")
     assert torch_requirements(torch="2.13.0", numpy="2.4.6", same_python=False) == ("torch==2.13.0", "numpy")
-    assert torch_requirements(torch="", numpy="", same_python=True) == ("torch", "numpy")
+    assert torch_requirements(torch="2.13.0", numpy="", same_python=True) == ("torch==2.13.0", "numpy")
 
 
 @pytest.mark.parametrize(

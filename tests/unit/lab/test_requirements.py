@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ddp_play.lab.requirements import MachineResources, kernel_limits, resource_problems
+from ddp_play.lab.requirements import MachineResources, RankImageNeeds, kernel_limits, resource_problems
 
 ROOMY = MachineResources(memory_free_mib=16_000, disk_free_mib=50_000)
 
@@ -37,8 +37,9 @@ def test_too_little_disk_names_the_path() -> None:
 def test_the_image_of_the_ranks_takes_disk_here_and_on_each_host() -> None:
     machine = MachineResources(9000, 3000)
     assert resource_problems(machine, num_new_hosts=2, engine=True, image_cached=True) == []
-    (problem,) = resource_problems(machine, num_new_hosts=2, engine=True, image_cached=True, rank_image_mib=1100)
-    assert "2 new hosts need about 3900 MiB of disk" in problem.message
+    needs = RankImageNeeds(host_mib=1200, here_mib=1100)
+    (problem,) = resource_problems(machine, num_new_hosts=2, engine=True, image_cached=True, rank_image=needs)
+    assert "2 new hosts need about 4100 MiB of disk" in problem.message
 
 
 def test_memory_and_disk_are_both_named() -> None:

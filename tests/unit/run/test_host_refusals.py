@@ -38,7 +38,7 @@ def test_every_host_is_named_with_its_hint() -> None:
 
 
 def test_a_hint_to_copy_an_image_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ddp_play.run.local_image.is_here", lambda image: False)
+    monkeypatch.setattr("ddp_play.run.image_remedy.is_here", lambda image: False)
     hint = "copy the image from here: ddp-play image load -i INVENTORY --limit HOSTS --image train:2"
     with pytest.raises(HostNotReady) as caught:
         raise_refusal([link("h1", message="cannot pull train:2", hint=hint)], "prepare")
