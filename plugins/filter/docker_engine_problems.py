@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, Callable, Dict, List, Mapping
 
+from ansible_collections.ddp.play.plugins.filter.docker_engine import upstream_version
+
 UNIT, SOCKET = "docker.service", "docker.socket"  # the first one needs the second one, where that is there
 
 
@@ -64,21 +66,15 @@ def _of_answer(state: Mapping[str, Any], wanted: Mapping[str, Any]) -> List[str]
     if silence(info):
         return [silence(info)]
     engine, daemon = answer(info), wanted["daemon"]
-    version = str(engine["ServerVersion"])
+    version = upstream_version(str(engine["ServerVersion"]))
     rows = [
         ("data-root", engine.get("DockerRootDir"), wanted["data_root"] or engine.get("DockerRootDir")),
         ("log-driver", engine.get("LoggingDriver"), daemon["log-driver"]),
         ("live-restore", engine.get("LiveRestoreEnabled"), daemon["live-restore"]),
-        ("version", _plain(version), wanted["version"] or _plain(version)),
+        ("version", version, wanted["version"] or version),
     ]
     found = [f"its {name} is {has}, wanted {want}" for name, has, want in rows if has != want]
     return found + ([f"{UNIT} has not read its configuration since that changed"] if wanted["unread"] else [])
-
-
-def _plain(version: str) -> str:
-    """20.10.24+dfsg1 as 20.10.24."""
-    digits = [char if char.isdigit() or char == "." else " " for char in version]
-    return "".join(digits).split(" ")[0]
 
 
 def _of_host(state: Mapping[str, Any], wanted: Mapping[str, Any]) -> List[str]:

@@ -12,6 +12,7 @@ LOOPBACK = ("127.0.0.1", "127.0.1.1", "::1")
 REPORTED = re.compile(r"^(vers=|hard$|soft$|nconnect=|proto=|nosuid$|nodev$|noatime$|rsize=|wsize=|actimeo=)")
 FSTAB = "/etc/fstab"
 AUTOMOUNT = "x-systemd.automount"
+OCTAL = re.compile(r"\\([0-7]{3})")  # fstab has no blanks in a path
 # systemd ends an automount for good when its mount fails five times in ten seconds.
 DROP_IN = "# Managed by ddp-play (role nfs_client)\n[Unit]\nStartLimitIntervalSec=0\n"
 
@@ -129,18 +130,23 @@ def drop_ins(mounts: Sequence[Mount], options: Sequence[str]) -> List[Dict[str, 
 
 
 def forgotten(found: Sequence[str], fstab: str) -> List[Dict[str, str]]:
-    """Entries for ddp.play.files that remove what is left of mounts that never worked, or that the inventory has lost.
+    """Entries for ddp.play.files that remove what is left of mounts that never worked and are not in the inventory.
 
     found: paths of files that take the start limit off units; fstab: its text. A mount that fstab has is none of these.
     """
-    kept = {words[1] for words in (line.split() for line in fstab.splitlines()) if len(words) > 1}
+    rows = [line.split() for line in fstab.splitlines() if not line.lstrip().startswith("#")]
+    kept = {unit_name(OCTAL.sub(_character, row[1]), "mount") for row in rows if len(row) > 1}
     entries: List[Dict[str, str]] = []
     for path in found:
-        folder = path.rpartition("/")[0]
-        mountpoint = _mount_point(folder.rpartition("/")[2][: -len(".mount.d")])
-        if folder.endswith(".mount.d") and mountpoint not in kept:
+        unit, _, ending = path.split("/")[-2].rpartition(".")
+        if unit.endswith(".mount") and ending == "d" and unit not in kept:
+            mountpoint = _mount_point(unit[: -len(".mount")])
             entries += [{"path": path, "state": "absent"}, {"path": mountpoint, "state": "absent"}]
     return entries
+
+
+def _character(octal: "re.Match[str]") -> str:
+    return chr(int(octal[1], 8))
 
 
 def _mount_point(name: str) -> str:

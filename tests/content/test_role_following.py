@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 IMPORT = "ansible.builtin.import_role"
 NOT_FOLLOWED = {"slurm": "it compares hosts with each other, and a job of all nodes proves it"}
 FOLLOWED = [role for role in ROLES if role.name not in NOT_FOLLOWED]
-FOLLOWED_IN_ORDER = read(ROOT / "playbooks/verify.yml")[0]["tasks"][0]["ddp.play.settled_roles"]["roles"]
+VERIFIED_IN_ORDER = read(ROOT / "playbooks/verify.yml")[0]["tasks"][0]["ddp.play.settled_roles"]["roles"]
 LINEAR = "ansible.builtin.linear"
 TASKS_FROM = {"provision": None, "verify": "verify"}
 
@@ -84,7 +84,7 @@ def test_a_host_on_which_a_role_fails_is_verified_to_the_end_and_fails_in_the_la
     _, others = plays("verify")
     *phases, last = others
     blocks = [block for play in phases for block in play["tasks"]]
-    assert [name for block in blocks for name in roles_of({"tasks": [block]}, "verify")] == list(FOLLOWED_IN_ORDER)
+    assert [name for block in blocks for name in roles_of({"tasks": [block]}, "verify")] == list(VERIFIED_IN_ORDER)
     for block in blocks:
         (role,) = {short(task[IMPORT]["name"]) for task in tasks_in([block]) if IMPORT in task}
         assert (block["vars"], block["tags"]) == ({"ddp_verified": role}, [role])
@@ -105,7 +105,7 @@ def test_where_one_task_fails_all_hosts_each_host_has_its_note(role: Path) -> No
     (play,) = [play for play in plays("verify")[1] if role.name in roles_of(play, "verify")]
     (block,) = [block for block in play["tasks"] if role.name in roles_of({"tasks": [block]}, "verify")]
     linear = play.get("strategy", LINEAR) == LINEAR  # only there a task runs once for all
-    assert ("block" in block["block"][0]) == (linear and (for_all or role.name == "image_distribution"))
+    assert ("block" in block["block"][0]) == (linear and for_all)
 
 
 def test_every_play_of_verify_knows_the_settled_roles() -> None:

@@ -49,6 +49,9 @@ LEFT: list[tuple[str, dict[str, Any], str]] = [
     ("monitoring", {"after": {"commands": {"image": {"rc": 1}}}}, "nothing"),
     ("monitoring", {"after": {"commands": {"image": {"rc": 0}}}}, "image of dcgm-exporter: exporter:1"),
     ("nfs_client", {"mounted": [], "lines_gone": NOTHING_KEPT}, "nothing"),
+    ("nvidia_container_toolkit", {"ours": ["a"], "installed": ["a"]}, "nothing"),
+    ("nvidia_container_toolkit", {"ours": [], "installed": []}, "nothing"),
+    ("nvidia_container_toolkit", {"ours": [], "installed": ["a"]}, "toolkit that this role has not installed: a"),
     (
         "nfs_client",
         {"mounted": [{"mountpoint": "/shared"}], "lines_gone": {"kept": ["/old"]}},

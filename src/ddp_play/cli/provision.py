@@ -26,12 +26,12 @@ Serial = Annotated[
 
 Check = Annotated[bool, typer.Option("--check", help="Only list what would change.")]
 
+Disrupt = Annotated[bool, typer.Option("--disrupt", help="Also change busy hosts: containers and ranks there may end.")]
+
 USERS_STATE = (
     "not touched: what belongs to users whose jobs ran there: ~/.local/state/ddp-play/host with the program, facts and"
     " the record of usage (docs/onboarding.md, Taking a host out)"
 )
-
-Disrupt = Annotated[bool, typer.Option("--disrupt", help="Also change busy hosts: containers and ranks there may end.")]
 
 
 @options.with_ansible

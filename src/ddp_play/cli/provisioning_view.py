@@ -87,10 +87,6 @@ def cell_text(cell: Cell) -> str:
     """Result of a role on a host as a short text."""
     if cell.status is CellStatus.CHANGED:
         return f"changed {cell.num_changed}"
-    if cell.status is CellStatus.NOT_RUN:
-        return "not run"
-    if cell.status is CellStatus.SKIPPED:
-        return f"skipped: {_short(cell.reason)}"
     return f"failed: {_short(cell.message)}" if cell.status is CellStatus.FAILED else str(cell.status)
 
 
@@ -118,9 +114,7 @@ def show_batches(batches: tuple[tuple[str, ...], ...]) -> None:
 
 
 def _host_list(hosts: tuple[str, ...]) -> str:
-    if len(hosts) <= 4:
-        return ", ".join(hosts) or "-"
-    return f"{hosts[0]}, {hosts[1]} ... {hosts[-1]} ({len(hosts)})"
+    return (", ".join(hosts) if len(hosts) <= 4 else host_ranges(hosts)) or "-"
 
 
 def show_changes(rows: tuple[ChangeRow, ...], *, complete: bool = True) -> None:

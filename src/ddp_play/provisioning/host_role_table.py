@@ -13,7 +13,7 @@ from ddp_play.bundle.summary import counted
 from ddp_play.planning.remedy_text import Asked, complete
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
 NO_ADDRESSES: Mapping[str, str] = MappingProxyType({})
 SKIPPED = re.compile(r"skipped: (?:(\w+): )?(.*)", re.DOTALL)
@@ -175,25 +175,30 @@ def finished_table(
 ) -> tuple[Cell, ...]:
     """Final table in the plan's order. Rescued failures count as success, unless they are `noted`.
 
-    Roles that did not run have a reason. One with a note and without a failure ended with another host's.
+    Roles that did not run have a reason.
     """
     # Ansible validates arguments of roles that --tags leave out, too: of these, only failures are in the table.
     order = tuple(dict.fromkeys((*expected, *(key for key, cell in cells.items() if cell.status.bad))))
     found: list[Cell] = []
     for host, role in order:
         cell = cells.get((host, role))
-        if (host, role) in noted:
-            found.append(stopped(cell or Cell(host, role), OF_ANOTHER_HOST))
-        elif cell is None:
-            found.append(
-                Cell(host, role, CellStatus.NOT_RUN, reason=_reason_not_run(host, [*found, *cells.values()], noted))
-            )
-        elif cell.status is CellStatus.FAILED and host in stats and not stats[host].get("failures"):
+        if cell is None:
+            found.append(Cell(host, role, CellStatus.NOT_RUN, reason=_reason_not_run(host, cells.values(), noted)))
+        elif (host, role) not in noted and _was_rescued(cell, stats):
             status = CellStatus.CHANGED if cell.num_changed else CellStatus.OK
             found.append(replace(cell, status=status, task="", message="", remedy=""))
         else:
             found.append(cell)
     return tuple(found)
+
+
+def _was_rescued(cell: Cell, stats: dict[str, dict[str, int]]) -> bool:
+    return cell.status is CellStatus.FAILED and cell.host in stats and not stats[cell.host].get("failures")
+
+
+def ends_host(cell: Cell, noted: Collection[tuple[str, str]]) -> bool:
+    """Whether the host ran no more roles: not after a failure of its own that is noted."""
+    return cell.status.bad and ((cell.host, cell.role) not in noted or cell.status is CellStatus.STOPPED)
 
 
 def stopped(cell: Cell, why: str = "the playbook ended while this role ran") -> Cell:
@@ -215,10 +220,9 @@ def with_commands(cells: tuple[Cell, ...], asked: Asked) -> tuple[Cell, ...]:
     )
 
 
-def _reason_not_run(host: str, cells: list[Cell], noted: Collection[tuple[str, str]]) -> str:
-    """The role after which the host was out. After a failure that is noted it went on, if the failure was its own."""
-    ended = [cell for cell in cells if cell.host == host and cell.status.bad]
-    bad = [cell for cell in ended if (host, cell.role) not in noted or cell.status is CellStatus.STOPPED]
+def _reason_not_run(host: str, cells: Iterable[Cell], noted: Collection[tuple[str, str]]) -> str:
+    """The role after which the host was out."""
+    bad = [cell for cell in cells if cell.host == host and ends_host(cell, noted)]
     return f"{bad[0].role} {bad[0].status} before it" if bad else "the playbook ended before this role"
 
 
@@ -245,9 +249,7 @@ def _roles_that_hold(cells: tuple[Cell, ...]) -> str:
     for cell in cells:
         found.setdefault(cell.role, set()).add(cell.status)
     judged = [statuses for statuses in found.values() if statuses != {CellStatus.SKIPPED}]
-    hold, skipped = (
-        sum(statuses <= {CellStatus.OK, CellStatus.SKIPPED} for statuses in judged),
-        len(found) - len(judged),
-    )
+    hold = sum(statuses <= {CellStatus.OK, CellStatus.SKIPPED} for statuses in judged)
+    skipped = len(found) - len(judged)
     part = "" if hold == len(judged) else f"{hold} of "
     return f"{part}{counted(len(judged), 'role')} as provisioned" + (f", {skipped} skipped" if skipped else "")

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ddp_play.provisioning.change_listing import ChangeRow, changes_of_event
 from ddp_play.provisioning.host_role_table import (
+    OF_ANOTHER_HOST,
     Cell,
     CellStatus,
     add_event,
+    ends_host,
     noted_failures,
     settled_cells,
     stopped,
@@ -82,24 +84,21 @@ class RoleEvents:
                 self._report(cell)
 
     def _note(self, failures: tuple[tuple[str, str], ...]) -> None:
-        """Keep failures that nothing handles any more, although their hosts go on, and report them."""
+        """Report failures after which their hosts go on. A noted role without one ended with another host's failure."""
         self.noted |= set(failures)
         for key in failures:
-            if key in self.cells and self.cells[key].status.bad:
-                self._report(self.cells[key])
-
-    def _ends_host(self, cell: Cell) -> bool:
-        return cell.status.bad and (cell.host, cell.role) not in self.noted
+            self.cells[key] = stopped(self.cells.get(key) or Cell(*key), OF_ANOTHER_HOST)
+            self._report(self.cells[key])
 
     def _settle(self, phase: Phase) -> None:
         """Add the settled roles of a phase that has ended: those that ran no task, up to the end of their host."""
         failed_before = {
-            cell.host for cell in self.cells.values() if self._ends_host(cell) and cell.role not in phase.roles
+            cell.host for cell in self.cells.values() if ends_host(cell, self.noted) and cell.role not in phase.roles
         }
         for host in phase.hosts:
             for role in phase.roles:
                 cell = self.cells.get((host, role)) or self.settled.get((host, role))
-                if host in failed_before or (cell and self._ends_host(cell)):
+                if host in failed_before or (cell and ends_host(cell, self.noted)):
                     break
                 if cell:
                     self.cells[host, role] = cell

@@ -219,5 +219,6 @@ def test_what_is_left_of_a_mount_that_never_worked_is_found_by_its_unit(mountpoi
     found = [drop_in["path"], "/etc/systemd/system/docker.service.d/ddp-play.conf"]
     gone = [{"path": path, "state": "absent"} for path in (drop_in["path"], mountpoint)]
     assert nfs_client.forgotten(found, "# s:/p none\nnfs1:/x /mnt/other nfs rw 0 0\n") == gone
-    if " " not in mountpoint:
-        assert nfs_client.forgotten(found, f"s:/p {mountpoint} nfs rw 0 0\n") == []
+    line = f"s:/p {mountpoint.replace(' ', chr(92) + '040')}/ nfs rw 0 0\n"
+    assert nfs_client.forgotten(found, line) == []
+    assert nfs_client.forgotten(found, f"#{line}") == gone

@@ -13,6 +13,7 @@ from ddp_play.provisioning.host_role_table import (
     add_event,
     finished_table,
     noted_failures,
+    stopped,
     verdict_line,
 )
 
@@ -126,6 +127,7 @@ def test_a_failure_that_was_noted_stays_although_ansible_counts_it_as_rescued() 
     cells: dict[tuple[str, str], Cell] = {}
     add_event(cells, event(kind="failed", msg="x"))
     plan = (("h1", "docker_engine"), ("h1", "nccl"), ("h2", "docker_engine"), ("h2", "nccl"))
+    cells[plan[2]] = stopped(Cell(*plan[2]), OF_ANOTHER_HOST)
     stats = {"h1": {"ok": 9}, "h2": {"ok": 9}}
     found = finished_table(cells, plan, stats, {plan[0], plan[2]})
     assert [(cell.status, cell.message) for cell in found] == [

@@ -121,8 +121,10 @@ def test_a_host_with_a_noted_failure_goes_on_and_all_its_failures_are_told() -> 
 
 def test_a_noted_role_without_a_failure_of_its_own_ended_with_another_hosts() -> None:
     events = (play("Container engine"), done("h1", "docker_engine", "failed", msg="x"), done("h2", "docker_engine"))
-    found, _ = gpu_report(*events, note("h1", "docker_engine"), note("h2", "docker_engine"), h1={"failures": 1})
+    notes = (note("h1", "docker_engine"), note("h2", "docker_engine"))
+    found, observer = gpu_report(*events, *notes, h1={"failures": 1})
     assert (found["h1", "docker_engine"], found["h2", "docker_engine"]) == ("failed", "stopped")
+    assert [row for row in observer.cells if row[0] == "h2"] == [("h2", "docker_engine", "stopped")]
 
 
 def test_a_host_that_is_not_reachable_at_the_reading_fails_in_its_first_role() -> None:
