@@ -18,6 +18,7 @@ PROGRAMS = {
     "sshd": "openssh-server",
     "ip": "iproute2",
     "gpg": "gnupg",
+    "gpg-agent": "gpg-agent",  # some machines have gpg alone
     "cc": "gcc libc6-dev",
     "tcsh": "tcsh",
     "fish": "fish",
