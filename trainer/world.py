@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +16,9 @@ from torch.distributed import HashStore, Store  # type: ignore[attr-defined]  # 
 from trainer.errors import TrainerError
 
 SCHEMES = ("env://", "tcp://", "file://", "store")
+# Time for gloo's threads to let go of their last work, which takes Python's lock: a thread that asks for the lock while
+# Python ends (before 3.14) makes torch abort the process (SIGABRT, exit code 134).
+SETTLE_S = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,6 +183,8 @@ def joined(rendezvous: Rendezvous, store: Store | None = None) -> Iterator[World
     )
     yield World(rank=dist.get_rank(), world_size=dist.get_world_size(), backend=backend, device=device)
     dist.destroy_process_group()
+    if "gloo" in backend:
+        time.sleep(SETTLE_S)
 
 
 def join_by_mpi(rendezvous: Rendezvous, timeout: timedelta) -> None:

@@ -14,7 +14,7 @@ from ddp_play.errors import UsageError
 from ddp_play.planning.job import check_names, parse_job
 from ddp_play.planning.job_values import HOST_VARIABLES, PREFIX, SECRET_VARIABLES
 from ddp_play.provisioning.role_specs import read_specs, value_problems
-from tests.content.doc_blocks import COMMANDS, PAGES, DocBlock, blocks, blocks_of
+from tests.content.doc_blocks import COMMANDS, PAGES, ROOT, DocBlock, blocks, blocks_of
 
 ALL = [block for page in PAGES for block in blocks(page)]
 ROLE = "ddp.play.ddp_job"
@@ -124,3 +124,15 @@ def test_files_of_a_page_have_different_names() -> None:
     named = [(block.page, block.file) for block in ALL if block.file]
     assert len(named) == len(set(named))
     assert [name for _, name in named if name.startswith("/") or ".." in name] == []
+
+
+LOOPS = {
+    **{block.where: block.body for block in ALL if block.language == "python" and "backward(" in block.body},
+    "templates/site/job/train.py": (ROOT / "templates/site/job/train.py").read_text(encoding="utf-8"),
+}
+
+
+@pytest.mark.parametrize("where", [where for where, text in LOOPS.items() if "destroy_process_group()" in text])
+def test_a_training_leaves_gloos_threads_time_to_let_go(where: str) -> None:
+    """One that asks for Python's lock while Python ends makes torch abort a finished program (exit code 134)."""
+    assert re.search(r"destroy_process_group\(\)\n *time\.sleep\(", LOOPS[where])

@@ -20,8 +20,8 @@ GPU_MEMORY = "the memory of its GPU is full: lower the batch size, or see who el
 # std::terminate without an exception, while Python has no frame any more: a thread of torch outlived the interpreter.
 TEARDOWN = "terminate called without an active exception"
 TEARDOWN_HINT = (
-    "the program ended without destroy_process_group(), and torch's teardown aborted it: exit code 134 (SIGABRT) took "
-    "the place of its own; call torch.distributed.destroy_process_group() before every exit"
+    "Python was ending while a thread of torch still needed it, and torch aborted the program: exit code 134 (SIGABRT) "
+    "took the place of its own; before every exit call torch.distributed.destroy_process_group(), then time.sleep(0.2)"
 )
 # What an error of CUDA does not say, because the kernel that made it ran later than the line that started it.
 BLOCKING = "CUDA_LAUNCH_BLOCKING=1 in ddp_job_env makes the traceback end at the operation that did it"

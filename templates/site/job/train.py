@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from pathlib import Path
 
 import torch
@@ -42,6 +43,7 @@ def main() -> None:
         torch.save(model.state_dict(), "model.pt")
     dist.barrier()  # no rank leaves while another one still works
     dist.destroy_process_group()
+    time.sleep(0.2)  # gloo's threads let go of their last work; while Python ends, that would abort (exit code 134)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ def row(code: int | None = 1, signum: int | None = None, **more: Any) -> RankOut
 @pytest.mark.parametrize(
     ("how", "tail", "says"),
     [
-        (row(134, 6), "teardown-abort", "destroy_process_group()"),
+        (row(134, 6), "teardown-abort", "destroy_process_group(), then time.sleep(0.2)"),
         (row(134, 6), "cuda-ecc-then-teardown", "destroy_process_group()"),
         (row(134, 6), "gloo-mismatch-abort", ""),
         (row(135, 7), "bus-error", "ddp_job_shm_size"),
