@@ -52,6 +52,7 @@ def machine(fleet: Fleet) -> Iterable[Finding]:
     yield from each(fleet, "processes", _processes)
     yield from each(fleet, "leftovers", _leftovers)
     yield from each(fleet, "reboot", _reboot)
+    yield from each(fleet, "engine", _silent_engine)
 
 
 CPU = Compared(
@@ -175,6 +176,20 @@ def _reboot(host: CheckedHost) -> Finding:
         "", WARN, f"pending for {', '.join(map(str, packages[:3]))}", "after a crash the host starts with other code",
         "ddp-play reboot -i INVENTORY --limit HOSTS", limit="none pending", source="/run/reboot-required",
         look="cat /run/reboot-required.pkgs",
+    )  # fmt: skip
+
+
+def _silent_engine(host: CheckedHost) -> Finding | None:
+    """An engine that is there and does not answer; a job's own check says who may not use one that does."""
+    engine = host.known.engine
+    if engine is None or not engine.cli or engine.permission:
+        return None
+    if not engine.problem:
+        return ok(engine.version)
+    return Finding(
+        "", WARN, engine.problem[:400], "runs in containers are refused there; ranks that are processes do not need it",
+        "ddp-play verify -i INVENTORY --limit HOSTS --tags docker_engine has the reason", limit="it answers",
+        source="ddp-play", look="systemctl status docker; journalctl -u docker -n 50",
     )  # fmt: skip
 
 

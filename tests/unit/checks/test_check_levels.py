@@ -88,7 +88,7 @@ def test_a_host_that_stopped_to_answer_passes_nothing_more() -> None:
     found = judge(Fleet((*checked.hosts[:2], silent), checked.network), "quick", ASKED)
     passed = {row.check for row in found if row.status is Status.OK and "h3" in row.where}
     by_facts = {"host reached", "addresses", "different machines", "common network", "mtu", "nic speed", "nics",
-                "leftovers", "ephemeral ports", "gpus", "version: engine"}  # fmt: skip
+                "leftovers", "ephemeral ports", "gpus", "engine", "version: engine"}  # fmt: skip
     assert passed == by_facts
     assert {row.value for row in found if row.status is NOT_RUN} >= {"no answer to check_read within 20 s"}
     assert exit_code(found) == 69

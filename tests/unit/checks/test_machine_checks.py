@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from ddp_play.checks.finding import Status
+from ddp_play.planning.host_facts import Engine
 from tests.unit.build import gpus
 from tests.unit.checks.fleets import bad, fleet, the_one
 
 WARN, FAIL = Status.WARN, Status.FAIL
 
+SILENT = "no Docker engine answers on /run/docker.sock ([Errno 2] No such file or directory)"
 PROGRAM = {"lines": 1, "last": ["NVRM: Xid 31"]}
 BROKEN = {"lines": 2, "last": ["NVRM: Xid 79"]}
 # Change of h3, then check, result, and a part of the value.
@@ -34,6 +36,7 @@ ONE_HOST: list[tuple[dict[str, Any], str, Status, str]] = [
     ({"processes": [{"pid": 7, "state": "Z", "parent": 6, "age_s": 20, "name": "x"}]}, "processes", WARN, "(of 6)"),
     ({"facts.runs": ({"run": "night", "guard_alive": False},)}, "leftovers", WARN, "night"),
     ({"reboot_pending": ["linux-image"]}, "reboot", WARN, "linux-image"),
+    ({"facts.engine": Engine("", SILENT)}, "engine", WARN, "no Docker engine answers"),
     ({"software.kernel": "6.5"}, "version: kernel", WARN, "6.5"),
     ({"software.architecture": "aarch64"}, "version: architecture", FAIL, "aarch64"),
     ({"software.libc": "glibc 2.36"}, "version: libc", WARN, "glibc 2.36"),
@@ -49,6 +52,11 @@ def test_a_defect_is_one_finding_about_its_host(change: dict[str, Any], check: s
 
 def test_hosts_without_a_defect_have_no_finding() -> None:
     assert bad(fleet()) == []
+
+
+def test_an_engine_is_no_matter_of_hosts_without_one_and_permission_one_of_the_job() -> None:
+    for engine in (Engine("", SILENT, cli=False), Engine("", "no permission on /run/docker.sock", permission=True)):
+        assert bad(fleet(h3={"facts.engine": engine})) == []
 
 
 def test_versions_that_end_a_job() -> None:
