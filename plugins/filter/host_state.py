@@ -81,8 +81,11 @@ def existing_files(state: Mapping[str, Any], paths: Sequence[str]) -> List[str]:
 
 
 def left(parts: Mapping[str, Sequence[str]]) -> str:
-    """What a removal leaves on a host, as one text. parts: names by their title; a title without names is not said."""
-    said = [f"{title}: {' '.join(map(str, names))}" for title, names in parts.items() if names]
+    """What a removal leaves on a host, as one text. parts: names by their title; a title without names is not said.
+
+    Names are sorted: package managers list them in an order of their own.
+    """
+    said = [f"{title}: {' '.join(sorted(map(str, names)))}" for title, names in parts.items() if names]
     return ", ".join(said) or "nothing"
 
 

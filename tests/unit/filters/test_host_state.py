@@ -105,7 +105,7 @@ def test_only_files_of_the_roles_are_undone(content: str, undone: list[dict[str,
     [
         ({}, "nothing"),
         ({"homes": [], "packages": []}, "nothing"),
-        ({"homes": ["/home/a", "/home/b"], "packages": []}, "homes: /home/a /home/b"),
+        ({"homes": ["/home/b", "/home/a"], "packages": []}, "homes: /home/a /home/b"),
         ({"homes": ["/home/a"], "packages": ["chrony"]}, "homes: /home/a, packages: chrony"),
     ],
 )
