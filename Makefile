@@ -119,11 +119,11 @@ mutants: $(STAMP) ## see whether tests notice changes of what deletes, stops and
 # DeepSpeed compiles its operation for CPUs here, because hosts of a lab have no compiler; its setup imports torch and runs ninja.
 frameworks: $(STAMP) engine ## jobs of Accelerate, Lightning, Transformers and DeepSpeed on two hosts of a lab (a C++ compiler needed)
 	@$(BIN)/python -m tests.lab.framework_packages || { \
-	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt ninja && \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt ninja wheel && \
 	  PATH="$(CURDIR)/$(BIN):$$PATH" DS_BUILD_SHM_COMM=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	    --no-cache-dir --force-reinstall --no-deps --no-build-isolation --constraint constraints.txt deepspeed && \
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[frameworks]'; }
-	@$(BIN)/pytest -q --durations 15 tests/lab/test_frameworks.py
+	@DDP_PLAY_REQUIRE_FRAMEWORKS=1 $(BIN)/pytest -q --durations 15 tests/lab/test_frameworks.py
 
 venv: $(STAMP) ## create .venv with everything development needs
 .PHONY: venv molecule vm matrix mutants frameworks gpu-tests
