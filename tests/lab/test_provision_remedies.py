@@ -26,6 +26,10 @@ NOWHERE = "http://127.0.0.1:9"
 PIP = {"python_env_packages": ["six==1.17.0"], "python_env_verify_imports": ["six"]}
 ENGINE = {"docker_engine_source": "distribution"}
 BASE = {"base_os_time_sync": "none"}
+# Parts of it that stay are the site's, and the role does not replace them unasked.
+NO_ENGINE = (
+    "apt-mark unhold docker.io >/dev/null 2>&1; apt-get purge -y -qq docker.io containerd runc >/dev/null 2>&1; true"
+)
 MISSING = "dpkg --purge numactl ethtool >/dev/null 2>&1; "
 ARCHIVES = "/var/cache/apt/archives"
 # The kernel of a lab has no NFS, which the role finds before it asks the server.
@@ -70,7 +74,7 @@ CASES = {
         "Connection refused",
         "the host cannot reach 127.0.0.1: set ddp_mirror_url, or docker_engine_source: distribution",
         {"ddp_mirror_url": NOWHERE},
-        ill="apt-mark unhold docker.io >/dev/null; apt-get purge -y -qq docker.io >/dev/null",
+        ill=NO_ENGINE,
         again=ENGINE,
     ),
     "the host's package sources": Case(
@@ -232,7 +236,7 @@ def test_a_mirror_that_signs_with_a_key_of_its_own(lab: Lab, tmp_path: Path) -> 
     key = subprocess.run([*gpg, "--armor", "--export"], check=True, capture_output=True).stdout
     subprocess.run(["gpgconf", "--homedir", str(tmp_path / "gpg"), "--kill", "all"], check=True)
     (folder / "gpg").write_bytes(key)
-    on_each(lab, "apt-mark unhold docker.io >/dev/null 2>&1; apt-get purge -y -qq docker.io >/dev/null 2>&1; true")
+    on_each(lab, NO_ENGINE)
     with serving_files(lab, tmp_path / "files") as (address, port):
         variables: dict[str, Any] = {"ddp_mirror_url": f"http://{address}:{port}", "docker_engine_replace": True}
         cells = provision(lab, "docker_engine", variables)

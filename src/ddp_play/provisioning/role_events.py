@@ -104,9 +104,10 @@ class RoleEvents:
                     self.cells[host, role] = cell
 
     def _with_role(self, event: dict[str, Any]) -> dict[str, Any]:
-        """The event; a host that is not reachable before its first role fails in that role."""
+        """The event; a host that is not reachable, or fails, before its first role fails in that role."""
         data = event.get("event_data") or {}
-        if event.get("event") != "runner_on_unreachable" or data.get("role"):
+        fails = event.get("event") == "runner_on_failed" and str(data.get("host")) not in self.last
+        if data.get("role") or not (fails or event.get("event") == "runner_on_unreachable"):
             return event
         roles = [role for host, role in planned_cells(self.phases) if host == data.get("host")]
         return {**event, "event_data": {**data, "role": roles[0] if roles else None}}

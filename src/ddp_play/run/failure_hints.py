@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from ddp_play.bundle.outcome import RankOutcome
 
-SIGBUS, SIGABRT, SIGKILL = 7, 6, 9
+SIGBUS, SIGABRT, SIGKILL, SIGSEGV = 7, 6, 9, 11
 STORAGE = ("No space left on device", "Read-only file system", "Stale file handle", "Disk quota exceeded")
 PORT_TAKEN = "another program took the rendezvous port: run again, or move ddp_job_port_range"
 SHARED_MEMORY = "shared memory is full: set or raise ddp_job_shm_size, or enlarge /dev/shm on the host"
@@ -21,7 +21,8 @@ GPU_MEMORY = "the memory of its GPU is full: lower the batch size, or see who el
 TEARDOWN = "terminate called without an active exception"
 TEARDOWN_HINT = (
     "Python was ending while a thread of torch still needed it, and torch aborted the program: exit code 134 (SIGABRT) "
-    "took the place of its own; before every exit call torch.distributed.destroy_process_group(), then time.sleep(0.2)"
+    "or 139 took the place of its own; before every exit call torch.distributed.destroy_process_group(), then "
+    "time.sleep(0.2)"
 )
 # What an error of CUDA does not say, because the kernel that made it ran later than the line that started it.
 BLOCKING = "CUDA_LAUNCH_BLOCKING=1 in ddp_job_env makes the traceback end at the operation that did it"
@@ -105,8 +106,11 @@ def _by_exit_code(row: RankOutcome) -> str:
 
 
 def is_teardown_abort(row: RankOutcome, tail: str) -> bool:
-    """Did torch abort the process when Python was already gone? A C++ abort in the middle of a program shows frames."""
-    if row.signal != SIGABRT and row.exit_code != 128 + SIGABRT:
+    """Did torch abort the process when Python was already gone? A C++ abort in the middle of a program shows frames.
+
+    The dump of the stacks that Python makes then may itself end in SIGSEGV.
+    """
+    if not {row.signal, (row.exit_code or 0) - 128} & {SIGABRT, SIGSEGV}:
         return False
     _, found, dump = tail.rpartition(TEARDOWN)
     return bool(found) and not re.search(r'^\s*File ".+", line \d+ in ', dump, re.MULTILINE)

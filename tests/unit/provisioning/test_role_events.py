@@ -137,6 +137,18 @@ def test_a_host_that_is_not_reachable_at_the_reading_fails_in_its_first_role() -
     assert "h1 (base_os unreachable)" in str(report.error())
 
 
+def test_a_host_that_fails_at_the_reading_fails_in_its_first_role() -> None:
+    failed = done("h1", "", "failed", msg="Missing sudo password")
+    failed["event_data"]["role"] = None
+    observer = RecordingObserver()
+    end = outcome(PlaybookStatus.FAILED, SICK)
+    report = run_playbook(planned(), Passwords(), FakePlaybookRunner(end, (failed, *GOOD[2:])), observer)
+    assert observer.cells[0] == ("h1", "base_os", "failed")
+    (cell,) = [cell for cell in report.cells if (cell.host, cell.role) == ("h1", "base_os")]
+    assert "-K" in cell.remedy
+    assert "h1 (base_os failed)" in str(report.error())
+
+
 def test_a_role_is_reported_when_its_host_begins_the_next_one() -> None:
     observer = RecordingObserver()
     events = (

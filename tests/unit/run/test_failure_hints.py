@@ -54,6 +54,7 @@ def test_hints_for_real_tails(how: RankOutcome, tail: str, says: str) -> None:
     [
         (row(134, 6), ABORT + "Thread 0x7f (most recent call first):\n  <no Python frame>\n", True),
         (row(134, None), ABORT, True),  # as an init of a container reports it
+        (row(139, 11), ABORT + "Fatal Python error: Segmentation fault\n", True),  # Python's dump of the stacks
         (row(7), ABORT, False),
         (row(134, 6), "Fatal Python error: Aborted\n", False),
         # a C++ extension that aborts in the middle of a program
