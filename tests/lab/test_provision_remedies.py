@@ -242,8 +242,8 @@ def test_a_mirror_that_signs_with_a_key_of_its_own(lab: Lab, tmp_path: Path) -> 
         cells = provision(lab, "docker_engine", variables)
         for cell in cells:
             assert "has the fingerprint" in cell["message"], cell
-            assert "docker_engine_repo_key_fingerprints" in cell["message"] + cell["remedy"], cell
+            assert "docker_engine_repo_key_fingerprints" in cell["message"] + cell.get("remedy", ""), cell
         found = cells[0]["message"].split("has the fingerprint ")[1].split(",")[0]
         for cell in provision(lab, "docker_engine", {**variables, "docker_engine_repo_key_fingerprints": [found]}):
             assert "has the fingerprint" not in cell.get("message", ""), cell
-            assert "lacks a file that the message names" in cell["remedy"], cell
+            assert "lacks a file that the message names" in cell.get("remedy", ""), cell

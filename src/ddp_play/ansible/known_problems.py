@@ -75,7 +75,7 @@ KNOWN_PROBLEMS: tuple[KnownProblem, ...] = (
         "the host cannot resolve {server}: {another_source}, or repair the host's DNS or its proxy (ddp_proxy)",
     ),
     KnownProblem(  # of apt and urllib, of dnf, of apt with a mirror in a directory
-        r"\b404:? +Not Found|Status code: 404|File not found - /",
+        r"\b404:? +Not Found|Status code: 404|File not found - /|does not have a Release file",
         Kind.TASK,
         "{server} lacks a file that the message names: a mirror (ddp_mirror_url) needs it at MIRROR/HOST/PATH of the "
         "vendor's address, and its package lists have to be as new as its packages",

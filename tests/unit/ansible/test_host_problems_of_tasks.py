@@ -52,6 +52,10 @@ from ddp_play.ansible import host_problems
         ),
         ("HTTP Error 404: Not Found https://m.example.com/a.example.com/gpg", "MIRROR/HOST/PATH"),
         ("Status code: 404 for https://m.example.com/a/repomd.xml (IP: 10.0.0.1)", "m.example.com lacks a file"),
+        (
+            "E: The repository 'http://m.example.com/debian bookworm Release' does not have a Release file.",
+            "m.example.com lacks a file",
+        ),
         ("E: Failed to fetch file:/srv/mirror/x/InRelease  File not found - /srv/mirror/x/InRelease", "lacks a file"),
         ("dpkg was interrupted, you must manually run", "dpkg --configure"),
         ("h2: not running: x\nno metrics from port 9100 (<urlopen error [Errno 111] Connection refused>).", ""),
