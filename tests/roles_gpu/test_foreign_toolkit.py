@@ -75,7 +75,7 @@ def test_one_that_is_recent_enough_is_used_as_it_is(host: Host) -> None:
     assert (verified.rc, verified.changed) == (0, 0), verified.text
     removed = play(host, tasks_from="remove")
     assert removed.rc == 0, removed.text
-    assert "toolkit that this role has not installed: libnvidia-container1" in removed.text
+    assert "toolkit that this role has not installed: libnvidia-container-tools libnvidia-container1" in removed.text
     assert state(host) == before
 
 
