@@ -6,13 +6,12 @@ a failure.
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+from tests.required import skip_or_fail
 
 NAME = "the image of a test"
 OF_THE_SYSTEM = ("bin", "lib", "lib64", "sbin")
@@ -56,7 +55,5 @@ def lacking(root: Path) -> str:
 def made_image(where: Path) -> str:
     """A sandbox directory in which Apptainer starts programs. Where it does not, the test is skipped, or fails."""
     if reason := lacking(make_root(where)):
-        if os.environ.get("DDP_PLAY_REQUIRE_APPTAINER") == "1":
-            pytest.fail(reason)
-        pytest.skip(reason)
+        skip_or_fail("APPTAINER", reason)
     return str(where)

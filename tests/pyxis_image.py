@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
 from tests.apptainer_image import make_root
+from tests.required import skip_or_fail
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,9 +39,7 @@ def lacking() -> str:
 def required() -> None:
     """Skip the test, or fail it, where pyxis cannot be had."""
     if reason := lacking():
-        if os.environ.get("DDP_PLAY_REQUIRE_PYXIS") == "1":
-            pytest.fail(reason)
-        pytest.skip(reason)
+        skip_or_fail("PYXIS", reason)
 
 
 def made_image(where: Path) -> str:

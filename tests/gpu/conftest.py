@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
 
 import pytest
 
+from tests.required import skip_or_fail
 from tests.run.conftest import play
 
 __all__ = ["play"]
 
-REQUIRED = "DDP_PLAY_REQUIRE_GPU"
 PROBE = "import sys, torch; sys.exit(0 if torch.cuda.is_available() else 'torch sees no GPU')"
 
 
@@ -27,8 +26,5 @@ def _missing() -> str:
 
 @pytest.fixture(scope="session", autouse=True)
 def _needs_gpu() -> None:
-    missing = _missing()
-    if missing and os.environ.get(REQUIRED) == "1":
-        pytest.fail(f"{REQUIRED} is set, and {missing}")
-    if missing:
-        pytest.skip(missing)
+    if missing := _missing():
+        skip_or_fail("GPU", missing)

@@ -23,6 +23,7 @@ import pytest
 from ddp_play.errors import DdpPlayError
 from ddp_play.lab.docker_client import connect
 from tests.lab.rank_jobs import PYTHON, ROOT, SHARED, SLIM
+from tests.required import skip_or_fail
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -106,11 +107,8 @@ def engine_or_skip() -> None:
         connect().close()
     except DdpPlayError as error:
         reason = error.message
-    if not reason:
-        return
-    if os.environ.get("DDP_PLAY_REQUIRE_LAB") == "1":
-        pytest.fail(f"a lab is required here, but {reason}")
-    pytest.skip(f"no lab: {reason}")
+    if reason:
+        skip_or_fail("LAB", f"no lab: {reason}")
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,6 @@ The files are those that the pages show.
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ import pytest
 
 from ddp_play.planning.plan_document import ranks_by_host
 from tests.content.doc_blocks import blocks
+from tests.required import skip_or_fail
 
 from .conftest import Lab, lab_of
 from .framework_packages import HOST_PYTHON, INSTALL, lacking, stage
@@ -93,10 +93,7 @@ each_framework = pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda fra
 def lab(lab_home: Path) -> Iterator[Lab]:
     """Two hosts with two slots each and the packages in the directory that they share."""
     if absent := lacking():
-        reason = f"{', '.join(absent)} not installed; {INSTALL}"
-        if os.environ.get("DDP_PLAY_REQUIRE_FRAMEWORKS") == "1":
-            pytest.fail(reason)
-        pytest.skip(reason)
+        skip_or_fail("FRAMEWORKS", f"{', '.join(absent)} not installed; {INSTALL}")
     with lab_of(lab_home, "frameworks", "--hosts", "2", "--slots", "2,2", "--no-docker") as two:
         stage(two)
         yield two

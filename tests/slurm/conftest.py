@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.faults.played import print_played
+from tests.required import skip_or_fail
 from tests.run.conftest import living, play
 from tests.slurm.cluster import NODES, Cluster
 from tests.slurm.machine import lacking
@@ -46,10 +47,8 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 def started(directory: Path, reason: str, **options: Any) -> Iterator[Cluster]:
     """A cluster while a fixture lasts. `reason`: why this machine has none, which skips the tests or fails them."""
-    if reason and os.environ.get("DDP_PLAY_REQUIRE_SLURM") == "1":
-        pytest.fail(reason)
     if reason:
-        pytest.skip(reason)
+        skip_or_fail("SLURM", reason)
     made = Cluster(directory, **options)
     try:
         made.start()

@@ -127,26 +127,24 @@ def test_a_noted_role_without_a_failure_of_its_own_ended_with_another_hosts() ->
     assert [row for row in observer.cells if row[0] == "h2"] == [("h2", "docker_engine", "stopped")]
 
 
-def test_a_host_that_is_not_reachable_at_the_reading_fails_in_its_first_role() -> None:
-    lost = done("h1", "", "unreachable", msg="no route")
+@pytest.mark.parametrize(
+    ("status", "message", "end", "remedy"),
+    [
+        ("unreachable", "no route", PlaybookStatus.UNREACHABLE, "ssh"),
+        ("failed", "Missing sudo password", PlaybookStatus.FAILED, "-K"),
+    ],
+)
+def test_a_host_that_is_out_at_the_reading_fails_in_its_first_role(
+    status: str, message: str, end: PlaybookStatus, remedy: str
+) -> None:
+    lost = done("h1", "", status, msg=message)
     lost["event_data"]["role"] = None
     observer = RecordingObserver()
-    end = outcome(PlaybookStatus.UNREACHABLE, SICK)
-    report = run_playbook(planned(), Passwords(), FakePlaybookRunner(end, (lost, *GOOD[2:])), observer)
-    assert observer.cells[0] == ("h1", "base_os", "unreachable")
-    assert "h1 (base_os unreachable)" in str(report.error())
-
-
-def test_a_host_that_fails_at_the_reading_fails_in_its_first_role() -> None:
-    failed = done("h1", "", "failed", msg="Missing sudo password")
-    failed["event_data"]["role"] = None
-    observer = RecordingObserver()
-    end = outcome(PlaybookStatus.FAILED, SICK)
-    report = run_playbook(planned(), Passwords(), FakePlaybookRunner(end, (failed, *GOOD[2:])), observer)
-    assert observer.cells[0] == ("h1", "base_os", "failed")
+    report = run_playbook(planned(), Passwords(), FakePlaybookRunner(outcome(end, SICK), (lost, *GOOD[2:])), observer)
+    assert observer.cells[0] == ("h1", "base_os", status)
     (cell,) = [cell for cell in report.cells if (cell.host, cell.role) == ("h1", "base_os")]
-    assert "-K" in cell.remedy
-    assert "h1 (base_os failed)" in str(report.error())
+    assert remedy in cell.remedy
+    assert f"h1 (base_os {status})" in str(report.error())
 
 
 def test_a_role_is_reported_when_its_host_begins_the_next_one() -> None:
