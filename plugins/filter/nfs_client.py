@@ -17,6 +17,29 @@ OCTAL = re.compile(r"\\([0-7]{3})")  # fstab has no blanks in a path
 DROP_IN = "# Managed by ddp-play (role nfs_client)\n[Unit]\nStartLimitIntervalSec=0\n"
 
 
+def with_recorded(mounts: Sequence[Mount], entries: Mapping[str, Any]) -> List[Mount]:
+    """The mounts, and those whose line the role has written and that the inventory does not have any more.
+
+    entries: of the role in the record. The others have `recorded`, the line that was written.
+    """
+    named = {mount["mountpoint"] for mount in mounts}
+    rows = entries.get("fstab", {})
+    return [*mounts, *(_of_line(rows[path]["line"]) for path in sorted(rows) if path not in named)]
+
+
+def _of_line(line: str) -> Mount:
+    source, mountpoint, _, options = line.split()[:4]
+    server, _, path = source.partition(":/")
+    path = f"/{path}"
+    return {
+        "server": server,
+        "path": path,
+        "mountpoint": OCTAL.sub(_character, mountpoint),
+        "options": options.split(","),
+        "recorded": line,
+    }
+
+
 def lookups(mounts: Sequence[Mount]) -> Dict[str, List[str]]:
     """Read-only commands: the addresses of each server, and the first entry of each mount point."""
     first = ["-maxdepth", "1", "-mindepth", "1", "-print", "-quit"]
@@ -42,9 +65,10 @@ def decide(state: Mapping[str, Any], mounts: Sequence[Mount], options: Sequence[
     """Decision on the wanted mounts. `options` are those of a mount that names none.
 
     `own` are mounts whose server is the host itself, `loops` the mount points of those that it would mount, and
-    `wanted` all others. `unresolved` (servers) and `occupied` (mount points with files) cannot work. `not_mounted` and
+    `wanted` all others; `ours` are those of them that the inventory has or whose line is as the role wrote it.
+    `unresolved` (servers) and `occupied` (mount points with files) cannot work. `not_mounted` and
     `not_in_fstab` differ from the wanted state, `pending` are both. `replaced` are those of `not_mounted` under whose
-    mount point another NFS mount is, `mounted` those of `wanted` under whose mount point any NFS mount is. `silent` are
+    mount point another NFS mount is, `mounted` those of `ours` under whose mount point any NFS mount is. `silent` are
     the probes that failed.
     """
     commands = state["commands"]
@@ -55,13 +79,15 @@ def decide(state: Mapping[str, Any], mounts: Sequence[Mount], options: Sequence[
     not_mounted = [mount for mount in wanted if not _is_mounted(mount, there, mount.get("options", options))]
     fstab = state["files"][FSTAB]["content"]
     not_in_fstab = [mount for mount in wanted if fstab_line(mount, options) not in fstab.splitlines()]
+    ours = [mount for mount in wanted if "recorded" not in mount or mount["recorded"] in fstab.splitlines()]
     return {
         "own": own,
         "loops": [mount["mountpoint"] for mount in own if mount["path"] != mount["mountpoint"]],
         "wanted": wanted,
+        "ours": ours,
         "unresolved": _unique([m["server"] for m in mounts if _answer(commands, m)["rc"] != 0]),
         "occupied": [m["mountpoint"] for m in wanted if m["mountpoint"] not in targets and _has_files(commands, m)],
-        "mounted": [mount for mount in wanted if mount["mountpoint"] in targets],
+        "mounted": [mount for mount in ours if mount["mountpoint"] in targets],
         "not_mounted": not_mounted,
         "not_in_fstab": not_in_fstab,
         "replaced": [mount for mount in not_mounted if mount["mountpoint"] in targets],
@@ -196,6 +222,7 @@ class FilterModule:
     def filters(self) -> Dict[str, Callable[..., Any]]:
         """The filters by name, for Ansible."""
         return {
+            "nfs_client_with_recorded": with_recorded,
             "nfs_client_lookups": lookups,
             "nfs_client_probes": probes,
             "nfs_client_decision": decide,

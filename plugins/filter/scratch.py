@@ -32,6 +32,23 @@ def _complete(row: FileSystem, options: Sequence[str]) -> Dict[str, Any]:
     return {**full, "line": line}
 
 
+def with_recorded(filesystems: Sequence[FileSystem], entries: Mapping[str, Any]) -> List[FileSystem]:
+    """Complete file systems, and those whose line the role has written and that the inventory does not have any more.
+
+    entries: of the role in the record. The others have `recorded` and are found by their label.
+    """
+    named = {row["mountpoint"] for row in filesystems}
+    rows = entries.get("fstab", {})
+    return [*filesystems, *(_of_line(rows[path]["line"]) for path in sorted(rows) if path not in named)]
+
+
+def _of_line(line: str) -> FileSystem:
+    source, mountpoint, fstype, options = line.split()[:4]
+    name = source.partition("=")[2]
+    row = {"device": f"/dev/disk/by-label/{name}", "mountpoint": mountpoint, "fstype": fstype, "label": name}
+    return {**DEFAULTS, **row, "options": options.split(","), "line": line, "recorded": True}
+
+
 def commands(filesystems: Sequence[FileSystem]) -> Dict[str, List[str]]:
     """Read-only commands: each device, the first entry of each mount point, and its mode and owner."""
     found = {}
@@ -53,16 +70,17 @@ def decide(state: Mapping[str, Any], filesystems: Sequence[FileSystem]) -> Dict[
     """Decision on complete file systems.
 
     `problems` are refused. `to_make` have an empty device; `to_mount` are not mounted, `to_write` not in fstab,
-    `to_own` have another mode or owner; `changes` names all of these. `mounted` are at their mount point, `ours` have
-    their label.
+    `to_own` have another mode or owner; `changes` names all of these. `mounted` are at their mount point, and
+    `to_unmount` those of them whose line nobody has changed since the inventory lost them. `ours` have their label, and
+    `named` are those of them that the inventory has.
     """
     answers = {row["device"]: _answers(state, row["device"]) for row in filesystems}
     judged = {
         row["device"]: block_devices.judge(answers[row["device"]], row["fstype"], row["label"]) for row in filesystems
     }
+    lines = state["files"][FSTAB]["content"].splitlines()
     mounted = [row for row in filesystems if row["mountpoint"] in block_devices.mounts(answers[row["device"]])]
     ours = [row for row in filesystems if judged[row["device"]][0] == block_devices.OURS]
-    lines = state["files"][FSTAB]["content"].splitlines()
     found: Dict[str, List[Any]] = {
         "to_make": [row for row in filesystems if judged[row["device"]][0] == block_devices.EMPTY],
         "to_mount": [row for row in filesystems if row not in mounted],
@@ -75,7 +93,16 @@ def decide(state: Mapping[str, Any], filesystems: Sequence[FileSystem]) -> Dict[
     problems = [f"{device} {reason}" for device, (_, reason) in judged.items() if reason]
     problems += _twice(filesystems, answers) + _occupied(state, [row for row in filesystems if row not in mounted])
     problems += [f"{device} is no path in {BY_ID}" for device in judged if not device.startswith(BY_ID)]
-    return {**found, "problems": problems, "changes": names, "mounted": mounted, "ours": ours}
+    given = [row for row in filesystems if row["line"] in lines or not row.get("recorded")]
+    return {
+        **found,
+        "problems": problems,
+        "changes": names,
+        "mounted": mounted,
+        "ours": ours,
+        "named": [row for row in ours if not row.get("recorded")],
+        "to_unmount": [row for row in mounted if row in given],
+    }
 
 
 def directories(filesystems: Sequence[FileSystem], state: str) -> List[Dict[str, str]]:
@@ -129,6 +156,7 @@ class FilterModule:
         """The filters by name, for Ansible."""
         return {
             "scratch_complete": complete,
+            "scratch_with_recorded": with_recorded,
             "scratch_commands": commands,
             "scratch_packages": packages,
             "scratch_decision": decide,

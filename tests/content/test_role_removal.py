@@ -59,11 +59,11 @@ LEFT: list[tuple[str, dict[str, Any], str]] = [
     ),
     ("nfs_server", {"after": {"files": {}}}, "nothing"),
     ("nfs_server", {"after": {"files": {"/a": ABSENT, "/b": THERE}}}, "exported directories: /b"),
-    ("scratch", {"decision": {"ours": []}, "lines_gone": NOTHING_KEPT}, "nothing"),
+    ("scratch", {"decision": {"ours": []}, "to_wipe": [], "lines_gone": NOTHING_KEPT}, "nothing"),
     (
         "scratch",
-        {"decision": {"ours": [{"device": "/dev/x"}]}, "lines_gone": NOTHING_KEPT},
-        "data (scratch_wipe removes it) on: /dev/x",
+        {"decision": {"ours": [{"device": "/dev/x"}]}, "to_wipe": [], "lines_gone": NOTHING_KEPT},
+        "data (scratch_wipe removes it where the inventory has the file system) on: /dev/x",
     ),
     ("slurm", {"data_paths": ["/var/log/slurm"], "after": {"files": {"/var/log/slurm": ABSENT}}}, "nothing"),
     (
@@ -85,8 +85,9 @@ def test_a_role_says_only_what_it_leaves_on_this_host(role: str, read: dict[str,
 
 def test_a_wiped_device_is_not_left() -> None:
     last = DataLoader().load_from_file(str(ROOT / "roles/scratch/tasks/remove.yml"), trusted_as_template=True)[-1]
-    read = {"__scratch_decision": {"ours": [{"device": "/dev/x"}]}, "__scratch_lines_gone": NOTHING_KEPT}
-    site = {"scratch_wipe": True, "inventory_hostname": "h1", "__scratch_packages_gone": NOTHING_KEPT}
+    wiped = {"device": "/dev/x"}
+    read = {"__scratch_decision": {"ours": [wiped]}, "__scratch_to_wipe": [wiped], "__scratch_lines_gone": NOTHING_KEPT}
+    site = {"inventory_hostname": "h1", "__scratch_packages_gone": NOTHING_KEPT}
     templar = Templar(DataLoader(), {**last["vars"], **site, **read})
     assert templar.template(last["ansible.builtin.debug"]["msg"]) == "left on h1: nothing"
 

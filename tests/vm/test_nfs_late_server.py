@@ -146,3 +146,17 @@ def test_deprovision_gives_back_fstab_and_the_directory(site: Site) -> None:
         assert cluster.on(CLIENT, "findmnt --types autofs,nfs4 --noheadings --output TARGET | grep srv || true") == ""
     finally:
         cluster.on(CLIENT, "sed -i '/noauto,size=1m/d' /etc/fstab")
+
+
+def test_deprovision_unmounts_what_has_left_the_inventory(site: Site) -> None:
+    """The record of the host knows it; the inventory has no mount any more."""
+    cluster = site.cluster
+    limits = ("--tags", "nfs_client", "--limit", CLIENT, "--yes")
+    assert site.table("deprovision", *limits)[0] == 0
+    before = cluster.on(CLIENT, "sha256sum /etc/fstab; ls /srv")
+    assert site.table("provision", *limits)[0] == 0
+    assert "nfs4" in cluster.on(CLIENT, KINDS).split()
+    code, cells = site.table("deprovision", *limits, "-e", '{"nfs_client_mounts": []}')
+    assert (code, cells[CLIENT, "nfs_client"]["status"]) == (0, "changed")
+    assert cluster.on(CLIENT, "sha256sum /etc/fstab; ls /srv") == before
+    assert cluster.ssh(CLIENT, f"findmnt {SHARED}").returncode != 0

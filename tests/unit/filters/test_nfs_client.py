@@ -35,6 +35,7 @@ NOTHING: dict[str, Any] = {
     "own": [],
     "loops": [],
     "wanted": [DATA],
+    "ours": [DATA],
     "unresolved": [],
     "occupied": [],
     "mounted": [DATA],
@@ -44,6 +45,9 @@ NOTHING: dict[str, Any] = {
     "pending": [],
     "silent": [],
 }
+
+# The decision of a host whose own address the server's name has.
+ITSELF = {"own": [DATA], "loops": ["/data"], "wanted": [], "ours": [], "mounted": []}
 
 
 def answer(stdout: str = "", rc: int = 0) -> dict[str, Any]:
@@ -70,7 +74,7 @@ def state(fstab: str = LINE, **commands: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_no_mounts_give_an_empty_decision() -> None:
-    assert nfs_client.decide(state(), [], OPTIONS, "") == {**NOTHING, "wanted": [], "mounted": []}
+    assert nfs_client.decide(state(), [], OPTIONS, "") == {**NOTHING, "wanted": [], "ours": [], "mounted": []}
 
 
 @pytest.mark.parametrize(
@@ -102,11 +106,8 @@ def test_no_mounts_give_an_empty_decision() -> None:
             {"mounted": [], "not_mounted": [DATA], "not_in_fstab": [DATA], "pending": [DATA], "occupied": ["/data"]},
         ),
         (state(server_nfs1=answer(rc=2)), {"unresolved": ["nfs1"]}),
-        (state(addresses=answer("10.1.0.5 ")), {"own": [DATA], "loops": ["/data"], "wanted": [], "mounted": []}),
-        (
-            state(server_nfs1=answer("127.0.1.1 STREAM nfs1\n")),
-            {"own": [DATA], "loops": ["/data"], "wanted": [], "mounted": []},
-        ),
+        (state(addresses=answer("10.1.0.5 ")), ITSELF),
+        (state(server_nfs1=answer("127.0.1.1 STREAM nfs1\n")), ITSELF),
         (state(probe__data=answer(rc=124)), {"silent": ["probe /data"]}),
         (state(write__data=answer(rc=1)), {"silent": ["write /data"]}),
     ],
@@ -222,3 +223,27 @@ def test_what_is_left_of_a_mount_that_never_worked_is_found_by_its_unit(mountpoi
     line = f"s:/p {mountpoint.replace(' ', chr(92) + '040')}/ nfs rw 0 0\n"
     assert nfs_client.forgotten(found, line) == []
     assert nfs_client.forgotten(found, f"#{line}") == gone
+
+
+OLD_LINE = r"nfs1:/srv/old /old\040data nfs vers=4.2,soft 0 0"
+OLD = {"server": "nfs1", "path": "/srv/old", "mountpoint": "/old data", "options": ["vers=4.2", "soft"]}
+RECORDED = {"fstab": {"/data": {"line": LINE.strip()}, "/old data": {"line": OLD_LINE}}, "packages": ["nfs-common"]}
+
+
+def test_the_record_knows_mounts_that_left_the_inventory() -> None:
+    assert nfs_client.with_recorded([DATA], {}) == [DATA]
+    assert nfs_client.with_recorded([DATA], RECORDED) == [DATA, {**OLD, "recorded": OLD_LINE}]
+    assert [mount["path"] for mount in nfs_client.with_recorded([], RECORDED)] == ["/srv/data", "/srv/old"]
+
+
+def test_a_server_by_its_ipv6_address_is_read_from_its_line() -> None:
+    entries = {"fstab": {"/d": {"line": "[fd00::5]:/srv/d /d nfs hard 0 0"}}}
+    assert [(row["server"], row["path"]) for row in nfs_client.with_recorded([], entries)] == [("[fd00::5]", "/srv/d")]
+
+
+@pytest.mark.parametrize(("fstab", "ours"), [(LINE, True), (LINE.replace("hard", "soft"), False), ("", False)])
+def test_a_mount_that_left_the_inventory_is_the_sites_if_its_line_was_changed(fstab: str, ours: bool) -> None:
+    recorded = nfs_client.with_recorded([], {"fstab": {"/data": {"line": LINE.strip()}}})
+    found = nfs_client.decide(state(fstab), recorded, OPTIONS, "")
+    assert found["wanted"] == recorded
+    assert found["ours"] == found["mounted"] == (recorded if ours else [])

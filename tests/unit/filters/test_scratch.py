@@ -41,6 +41,8 @@ NOTHING: dict[str, Any] = {
     "changes": [],
     "mounted": [FULL],
     "ours": [FULL],
+    "named": [FULL],
+    "to_unmount": [FULL],
 }
 MAKE, MOUNT = f"file system on {DEVICE}", "mount /scratch"
 OWN = "mode and owner of /scratch"
@@ -59,14 +61,13 @@ def test_nothing_wanted() -> None:
             state(fstab="", d1=answers()),
             {
                 **{key: [FULL] for key in ("to_make", "to_mount", "to_write", "to_own")},
-                "mounted": [],
-                "ours": [],
+                **{key: [] for key in ("mounted", "ours", "named", "to_unmount")},
                 "changes": [MAKE, MOUNT, "line of /scratch", OWN],
             },
         ),
         (
             state(d1=answers(OURS, head=1)),
-            {"to_mount": [FULL], "to_own": [FULL], "changes": [MOUNT, OWN], "mounted": []},
+            {"to_mount": [FULL], "to_own": [FULL], "changes": [MOUNT, OWN], "mounted": [], "to_unmount": []},
         ),
         (state(fstab="#" + LINE), {"to_write": [FULL], "changes": ["line of /scratch"]}),
         (state(owner="755 root root"), {"to_own": [FULL], "changes": [OWN]}),
@@ -128,3 +129,24 @@ def test_entries_of_modules() -> None:
     assert scratch.directories([FULL], "directory") == [{"path": "/scratch", "state": "directory", **attributes}]
     assert scratch.directories([FULL], "absent") == [{"path": "/scratch", "state": "absent"}]
     assert scratch.lines([FULL]) == [{"mountpoint": "/scratch", "line": LINE}]
+
+
+RECORDED = {"fstab": {"/scratch": {"line": LINE}}}
+
+
+def test_the_record_knows_file_systems_that_left_the_inventory() -> None:
+    assert scratch.with_recorded([FULL], RECORDED) == [FULL]
+    (row,) = scratch.with_recorded([], RECORDED)
+    assert (row["device"], row["line"]) == (f"/dev/disk/by-label/{LABEL}", LINE)
+    assert {key: row[key] for key in ("mountpoint", "fstype", "label", "options")} == {
+        key: FULL[key] for key in ("mountpoint", "fstype", "label", "options")
+    }
+
+
+@pytest.mark.parametrize(("fstab", "given"), [(LINE, True), ("#" + LINE, False)])
+def test_what_left_the_inventory_is_unmounted_unless_its_line_was_changed_and_never_wiped(
+    fstab: str, given: bool
+) -> None:
+    rows = scratch.with_recorded([], RECORDED)
+    found = scratch.decide(state(*rows, fstab=fstab), rows)
+    assert (found["to_unmount"], found["ours"], found["named"]) == (rows if given else [], rows, [])
