@@ -161,12 +161,20 @@ mount {mountpoint}; test -e {mountpoint}/file
 cmp /etc/fstab {work}/fstab.before; test ! -e {mountpoint}; test ! -e /etc/ddp-play/record.json
 {play} main > {work}/third 2>&1
 test -e {mountpoint}/file
+mkdir /dev/disk/by-label; ln -s {disk} /dev/disk/by-label/$(blkid --probe --match-tag LABEL --output value {disk})
+{play} remove -e '{{"scratch_filesystems": [], "scratch_wipe": true}}' > {work}/left 2>&1
+cmp /etc/fstab {work}/fstab.before; ! findmnt {mountpoint}; test ! -e {mountpoint}; test ! -e /etc/ddp-play/record.json
+{play} main > {work}/fourth 2>&1
+test -e {mountpoint}/file
 {play} remove -e scratch_wipe=true > {work}/wiped 2>&1
 """
 
 
 def test_the_role_makes_mounts_verifies_and_gives_back(disk: str, tmp_path: Path) -> None:
-    """What deprovision leaves is mounted again by the next provisioning, with its data; scratch_wipe empties it."""
+    """What deprovision leaves is mounted again by the next provisioning, with its data; scratch_wipe empties it.
+
+    A file system that has left the inventory is unmounted too, and keeps its data whatever scratch_wipe says.
+    """
     if shutil.which("unshare") is None:
         pytest.skip("no unshare")
     for name in ("up", "work"):
@@ -191,7 +199,7 @@ def test_the_role_makes_mounts_verifies_and_gives_back(disk: str, tmp_path: Path
     script = STEPS.format(play=shlex.join(ansible), **words)
     done = subprocess.run(["unshare", "--mount", "sh", "-c", script], capture_output=True, text=True, check=False)
     shown = "\n".join(
-        (tmp_path / name).read_text()[-2000:] for name in ("first", "removed") if (tmp_path / name).exists()
+        (tmp_path / name).read_text()[-2000:] for name in ("first", "removed", "left") if (tmp_path / name).exists()
     )
     assert done.returncode == 0, done.stderr + shown
     label = scratch.label(row["mountpoint"])
@@ -201,4 +209,5 @@ def test_the_role_makes_mounts_verifies_and_gives_back(disk: str, tmp_path: Path
     assert "changed=0" in (tmp_path / "second").read_text()
     assert f"mount {row['mountpoint']}" in " ".join((tmp_path / "unmounted").read_text().split())
     assert "scratch_wipe removes it" in " ".join((tmp_path / "removed").read_text().split())
+    assert f"/dev/disk/by-label/{label}" in (tmp_path / "left").read_text()
     assert signatures(disk) == ""
