@@ -38,13 +38,18 @@ def decide(state: State, wanted: Wanted, container: bool) -> Dict[str, Any]:
 
 
 def restoration(state: State, record: Mapping[str, str]) -> Dict[str, Any]:
-    """What gives the recorded values back: `lines` for systemd-tmpfiles, and the arguments of `tuned-adm`."""
+    """What gives the recorded values back: `lines` for systemd-tmpfiles, and the arguments of `tuned-adm`.
+
+    `changes` names all of it.
+    """
     values = {**_rows(record.get("governors", "")), **_rows(record.get("hugepages", ""))}
     now = {**_rows(_governor_text(state)), HUGEPAGES: _hugepages(state)}
-    lines = [f"w {path} - - - - {value}" for path, value in values.items() if now.get(path, value) != value]
+    back = {path: value for path, value in values.items() if now.get(path, value) != value}
+    lines = [f"w {path} - - - - {value}" for path, value in back.items()]
     was, mode = record.get("tuned_profile", _profile(state)), record.get("tuned_mode", "")
     select: List[str] = [] if was == _profile(state) else ["profile", was] if was else ["off"]
-    return {"lines": lines, "tuned": ["auto_profile"] if select and mode == "auto" else select}
+    names = [f"{path} (as before)" for path in back] + (["profile of tuned (as before)"] if select else [])
+    return {"lines": lines, "tuned": ["auto_profile"] if select and mode == "auto" else select, "changes": names}
 
 
 def _problems(state: State, wanted: Wanted) -> List[str]:

@@ -171,7 +171,8 @@ def undone(state: Mapping[str, Any], notes: Mapping[str, Sequence[str]]) -> Dict
     """What deprovision takes back, from the record and the answers of `undo_commands`.
 
     `accounts` and `groups` (names), `members` and `keys` (rows), as far as they are still there. `busy` are accounts
-    with processes, and `needed` groups that others have; these stay, and so do `homes`.
+    with processes, and `needed` groups that others have; these stay, and so do `homes`. `changes` says in words what
+    goes.
     """
     commands = state["commands"]
     there, known = _entries(commands["passwd"]["stdout"]), _entries(commands["group"]["stdout"])
@@ -183,7 +184,7 @@ def undone(state: Mapping[str, Any], notes: Mapping[str, Sequence[str]]) -> Dict
     going = {name: gone | {pair["user"] for pair in members if pair["group"] == name} for name in groups}
     needed = [name for name in groups if _users(name, known, there) - going[name]]
     keys = [_split(text, "key") for text in notes.get("keys", ())]
-    return {
+    found: Dict[str, Any] = {
         "accounts": [name for name in accounts if name not in busy],
         "busy": busy,
         "homes": [there[name][5] for name in accounts if name not in busy],
@@ -192,6 +193,16 @@ def undone(state: Mapping[str, Any], notes: Mapping[str, Sequence[str]]) -> Dict
         "members": [pair for pair in members if pair["user"] in _members(pair["group"], known)],
         "keys": [pair for pair in keys if pair["user"] in there],
     }
+    return {**found, "changes": _removals(found)}
+
+
+def _removals(found: Mapping[str, Any]) -> List[str]:
+    return [
+        *(f"account {name} (its home stays)" for name in found["accounts"]),
+        *(f"group {name}" for name in found["groups"]),
+        *(f"group {pair['group']}: member {pair['user']}" for pair in found["members"]),
+        *(f"SSH keys of {name}" for name in sorted({pair["user"] for pair in found["keys"]})),
+    ]
 
 
 def undo_commands(notes: Mapping[str, Sequence[str]]) -> Dict[str, List[str]]:

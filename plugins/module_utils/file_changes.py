@@ -38,8 +38,10 @@ class FileBefore:
         copy = [changes.change(changes.ADD, "file " + want["original"], changes.NEW)] if kept else []
         if not changed:
             return copy
-        kind = changes.ADD if self.owner == changes.NEW else changes.CHANGE
-        if want["state"] == "absent" or (want["state"] == "restored" and not self.has_original):
+        kind, owner = changes.ADD if self.owner == changes.NEW else changes.CHANGE, self.owner
+        if want["state"] == "absent":
             kind = changes.REMOVE
+        elif want["state"] == "restored" and not self.has_original:  # nothing was there before the role
+            kind, owner = changes.REMOVE, changes.OURS
         what = "directory " if want["state"] == "directory" else "file "
-        return [changes.change(kind, what + want["path"], self.owner), *copy]
+        return [changes.change(kind, what + want["path"], owner), *copy]

@@ -214,7 +214,10 @@ class Manager:
 
     def beyond(self, names: List[str], ours: Set[str]) -> Set[str]:
         """What apt would remove with these packages beyond our own."""
-        return set(package_transactions.read_apt(self.must([*APT, "--simulate", "purge", *names])).removed) - ours
+        # The roles release their holds first, which check mode only announces.
+        held = ["--allow-change-held-packages"] if self.module.check_mode else []
+        out = self.must([*APT, *held, "--simulate", "purge", *names])
+        return set(package_transactions.read_apt(out).removed) - ours
 
     def remove(self, names: List[str], keep_data: List[str]) -> None:
         """Remove the packages, with their configuration unless they are among the second ones, and nothing else."""
@@ -233,12 +236,8 @@ def present(module: AnsibleModule, manager: Manager) -> Dict[str, Any]:
     if not names:
         return {"changed": False, "packages": [], "kept": [], "ddp_changes": []}
     if module.check_mode:
-        return {
-            "changed": True,
-            "packages": names,
-            "kept": [],
-            "ddp_changes": manager.forecast(names, module.params["replaces"]),
-        }
+        rows = manager.forecast(names, module.params["replaces"])
+        return {"changed": True, "packages": names, "kept": [], "ddp_changes": rows}
     found = manager.plan(names, module.params["replaces"])
     host_record.add_names(path, role, PACKAGES, found.added)
     host_record.add_names(path, role, REPLACED, found.removed)

@@ -200,7 +200,7 @@ def test_only_a_new_or_empty_directory(site: Path, tmp_path: Path) -> None:
     ("words", "code", "said"),
     [
         (["deprovision", "-i", "inventory"], 64, "--limit was not given"),
-        (["deprovision", "-i", "inventory", "--limit", "node1"], 64, "repeat it with --yes"),
+        (["deprovision", "-i", "inventory", "--limit", "node1"], 64, "--yes does it"),
         (["provision", "-i", "nowhere"], 64, "no inventory nowhere"),
         (["provision"], 64, "-i was not given"),
         (["provision", "-i", "inventory", "--tags", "docker"], 64, "no role docker"),

@@ -180,21 +180,11 @@ def test_the_role_makes_mounts_verifies_and_gives_back(disk: str, tmp_path: Path
     for name in ("up", "work"):
         (tmp_path / name).mkdir()
     row = {"device": "/dev/disk/by-id/test-disk", "mountpoint": str(tmp_path / "mnt" / "scratch"), "mode": "0750"}
-    given = {
-        "scratch_filesystems": [row],
-        "scratch_touch_busy_hosts": True,
-        "ansible_python_interpreter": sys.executable,
-    }
-    (tmp_path / "play.yml").write_text(PLAY)
-    ansible = [
-        str(BIN / "ansible-playbook"),
-        "-i",
-        "here,",
-        str(tmp_path / "play.yml"),
-        "-e",
-        json.dumps(given),
-        "--tags",
-    ]
+    given = {"scratch_filesystems": [row], "scratch_touch_busy_hosts": True}
+    given["ansible_python_interpreter"] = sys.executable
+    book = tmp_path / "play.yml"
+    book.write_text(PLAY)
+    ansible = [str(BIN / "ansible-playbook"), "-i", "here,", str(book), "-e", json.dumps(given), "--tags"]
     words = {"work": str(tmp_path), "disk": disk, "name": row["device"], "mountpoint": row["mountpoint"]}
     script = STEPS.format(play=shlex.join(ansible), **words)
     done = subprocess.run(["unshare", "--mount", "sh", "-c", script], capture_output=True, text=True, check=False)

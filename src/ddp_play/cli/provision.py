@@ -72,7 +72,7 @@ def provision(
         planned = playbook_runs.plan(_disrupting(request, disrupt), "provision", passwords, tags)
         if check:
             playbook_runs.run_and_report(playbook_runs.checking(planned), passwords, as_json=as_json)
-        elif yes or as_json or not console.asks() or _agreed(planned, passwords):
+        elif yes or as_json or not console.asks() or _agreed(planned, passwords, "Provision"):
             then = playbook_runs.no_more if no_check or tags else partial(_accept, planned, passwords)
             playbook_runs.run_in_batches(planned, passwords, Rolling(serial, canary), as_json=as_json, then=then)
 
@@ -103,7 +103,8 @@ def verify(
 def deprovision(
     *,
     inventory: options.Inventory = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Undo; without it only the plan is shown.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Only list what would be removed and restored.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="No list and no question first.")] = False,
     tags: Tags = None,
     disrupt: Disrupt = False,
     as_json: options.Json = False,
@@ -111,9 +112,13 @@ def deprovision(
 ) -> None:
     """Remove ddp-play's files, packages, mounts and holds from the hosts of --limit, and list what remains.
 
+    On a terminal it first lists what would be removed, restarted and changed, as --check does, and asks.
+
+    Elsewhere it changes nothing without --yes.
+
     [bold]Examples[/]
 
-      ddp-play deprovision -i inventory --limit gpu03
+      ddp-play deprovision -i inventory --limit gpu03 --check
 
       ddp-play deprovision -i inventory --limit gpu03 --yes
     """
@@ -124,15 +129,23 @@ def deprovision(
         request = _disrupting(request, disrupt)
         passwords = ansible.passwords()
         planned = playbook_runs.plan(request, "deprovision", passwords, tags)
-        if not yes:
-            show_plan(planned)
-            names = ", ".join(planned.hosts)
-            raise UsageError(
-                f"nothing was changed: this would undo all roles above on {names}", hint="repeat it with --yes"
-            )
-        playbook_runs.run_and_report(planned, passwords, as_json=as_json)
-        if not as_json:
-            console.note(USERS_STATE)
+        if check:
+            playbook_runs.run_and_report(playbook_runs.checking(planned), passwords, as_json=as_json)
+        elif yes or _agreed_to_undo(planned, passwords, asks=console.asks() and not as_json):
+            playbook_runs.run_and_report(planned, passwords, as_json=as_json)
+            if not as_json:
+                console.note(USERS_STATE)
+
+
+def _agreed_to_undo(planned: PlaybookPlan, passwords: Passwords, *, asks: bool) -> bool:
+    """List what would go, and ask. Raises UsageError if nobody can be asked."""
+    if asks:
+        return _agreed(planned, passwords, "Deprovision")
+    show_plan(planned)
+    raise UsageError(
+        f"nothing was changed: this would undo the roles above on {', '.join(planned.hosts)}",
+        hint="--check lists what would be removed and restored; --yes does it",
+    )
 
 
 def _accept(planned: PlaybookPlan, passwords: Passwords, new: tuple[str, ...]) -> playbook_runs.Following | None:
@@ -146,7 +159,7 @@ def _disrupting(request: PlaybookRequest, wanted: bool) -> PlaybookRequest:
     return playbook_runs.with_options(request, playbook_runs.as_options({DISRUPT: True} if wanted else {}))
 
 
-def _agreed(planned: PlaybookPlan, passwords: Passwords) -> bool:
+def _agreed(planned: PlaybookPlan, passwords: Passwords, action: str) -> bool:
     """List what would change, and ask. A role that fails in the check may succeed once its packages are there.
 
     Raises the error of a check that reached no host. If the answer is no, typer.Exit with the code of a failed check.
@@ -162,7 +175,7 @@ def _agreed(planned: PlaybookPlan, passwords: Passwords) -> bool:
         console.error(f"the check failed: {error.message}", hint=error.hint)
         console.note("a task may fail in the check only, because what it needs is installed by an earlier one")
     despite = " although the check failed" if error else ""
-    if typer.confirm(f"Provision {counted(len(planned.hosts), 'host')} now{despite}?", err=True):
+    if typer.confirm(f"{action} {counted(len(planned.hosts), 'host')} now{despite}?", err=True):
         return True
     console.note("nothing was changed")
     if error is not None:

@@ -127,6 +127,38 @@ def test_deprovision_says_that_it_leaves_what_belongs_to_users(
     assert ("~/.local/state/ddp-play/host" in done.stderr) is said
 
 
+@pytest.mark.parametrize(
+    ("terminal", "words", "answer", "code", "runs"),
+    [
+        (True, (), "y\n", 0, [True, False]),
+        (True, (), "n\n", 0, [True]),
+        (True, ("--yes",), "", 0, [False]),
+        (True, ("--json",), "", 64, []),
+        (True, ("--check",), "", 0, [True]),
+        (False, (), "", 64, []),
+        (False, ("--check", "--yes"), "", 0, [True]),
+        (False, ("--check", "--json"), "", 0, [True]),
+    ],
+)
+def test_deprovision_lists_what_goes_and_asks_and_changes_nothing_unasked(
+    monkeypatch: pytest.MonkeyPatch,
+    runner: FakePlaybookRunner,
+    site: Path,
+    *,
+    terminal: bool,
+    words: tuple[str, ...],
+    answer: str,
+    code: int,
+    runs: list[bool],
+) -> None:
+    monkeypatch.setattr(console, "asks", lambda: terminal)
+    given = ["deprovision", "-i", str(site), "--limit", "h1", "--tags", "base_os", *words]
+    done = CliRunner().invoke(app, given, input=answer)
+    assert (done.exit_code, checked(runner)) == (code, runs), done.output
+    assert ("Deprovision 1 host now?" in done.stderr) is bool(answer)
+    assert ("--check lists what would be removed" in done.stderr) is (code == 64)
+
+
 @pytest.mark.parametrize(("reached", "runs"), [(True, [True, False]), (False, [True])])
 def test_an_unreachable_host_does_not_forbid_it_either(
     monkeypatch: pytest.MonkeyPatch, site: Path, *, reached: bool, runs: list[bool]

@@ -134,4 +134,6 @@ RECORD = {"governors": f"{POLICIES[0]}:powersave\n{POLICIES[1]}:performance", "h
     ],
 )
 def test_what_is_given_back(host: dict[str, Any], record: dict[str, str], lines: list[str], tuned: list[str]) -> None:
-    assert tuning.restoration(host, record) == {"lines": lines, "tuned": tuned}
+    changes = [f"{line.split()[1]} (as before)" for line in lines]
+    changes += ["profile of tuned (as before)"] if tuned else []
+    assert tuning.restoration(host, record) == {"lines": lines, "tuned": tuned, "changes": changes}

@@ -142,6 +142,7 @@ def test_deprovision_takes_back_what_the_role_added() -> None:
     assert (found["accounts"], found["groups"]) == (["trainer"], ["trainer", "vision"])
     assert (found["busy"], found["needed"]) == ([], [])
     assert found["homes"] == ["/home/trainer"]
+    assert found["changes"] == ["account trainer (its home stays)", "group trainer", "group vision"]
 
 
 def test_a_group_whose_last_members_the_role_added_goes_too() -> None:
@@ -161,3 +162,4 @@ def test_members_and_keys_of_accounts_that_were_there_before_are_taken_back() ->
     found = undone(members=["trainer vision", "trainer games"], keys=[f"trainer {KEY}", f"gone {KEY}"])
     assert found["members"] == [{"user": "trainer", "group": "vision"}]
     assert found["keys"] == [{"user": "trainer", "key": KEY}]
+    assert found["changes"] == ["group vision: member trainer", "SSH keys of trainer"]

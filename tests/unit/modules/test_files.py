@@ -209,9 +209,9 @@ def test_rows_tell_whose_file_it_is(tmp_path: Path, record: Path) -> None:
 
 
 def test_a_restored_file_is_a_change_and_one_without_original_is_removed(tmp_path: Path) -> None:
-    kept, own = tmp_path / "kept", tmp_path / "own"
-    for path in (kept, own):
-        path.write_text(f"# {files.OWN_MARK}\n")
+    kept, own = tmp_path / "kept", tmp_path / "own.json"
+    kept.write_text(f"# {files.OWN_MARK}\n")
+    own.write_text("{}")  # a file without room for the mark, where none was before
     (tmp_path / "kept.orig").write_text("site\n")
     wanted = [
         {"path": str(kept), "state": "restored", "original": f"{kept}.orig"},
