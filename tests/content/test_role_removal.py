@@ -57,8 +57,12 @@ LEFT: list[tuple[str, dict[str, Any], str]] = [
         {"mounted": [{"mountpoint": "/shared"}], "lines_gone": {"kept": ["/old"]}},
         "data on the server of: /shared, lines of fstab that were changed by hand: /old",
     ),
-    ("nfs_server", {"after": {"files": {}}}, "nothing"),
-    ("nfs_server", {"after": {"files": {"/a": ABSENT, "/b": THERE}}}, "exported directories: /b"),
+    ("nfs_server", {"after": {"files": {}}, "files": {"changed_paths": []}}, "nothing"),
+    (
+        "nfs_server",
+        {"after": {"files": {"/a": ABSENT, "/b": THERE, "/c": THERE}}, "files": {"changed_paths": ["/c"]}},
+        "exported directories: /b",
+    ),
     ("scratch", {"decision": {"ours": []}, "to_wipe": [], "lines_gone": NOTHING_KEPT}, "nothing"),
     (
         "scratch",

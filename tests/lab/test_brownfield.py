@@ -59,6 +59,8 @@ UNANNOUNCED = {
     "file /var/*": "caches, logs and databases of packages, of their manager and of the engine",
     "file /data/docker/*": "written by the engine when it starts",
 }
+# A reload of systemd alone is no change for Ansible's module.
+RELOAD = ("base_os", "restart", "systemd (daemon-reload)")
 THEIR_FOLDERS = ("/etc/", "/srv/", "/data/", "/home/", "/root/", "/boot/")
 CONTAINER = "docker inspect --format '{{.State.Pid}} {{.State.StartedAt}} {{.State.Running}}' db"
 
@@ -68,6 +70,7 @@ class Stay:
     """The host before, with and after ddp-play; its container at these times; the reports of the three runs.
 
     `looked`: the host after `provision --check`, before the first provisioning; `check`: the report of that.
+    `undo_looked` and `undo_check`: the same of `deprovision --check`, before the removal.
     """
 
     listings: tuple[dict[str, str], ...]
@@ -75,6 +78,8 @@ class Stay:
     reports: tuple[dict[str, Any], ...]
     looked: dict[str, str]
     check: dict[str, Any]
+    undo_looked: dict[str, str]
+    undo_check: dict[str, Any]
 
 
 def listing(lab: Lab, host: str) -> dict[str, str]:
@@ -121,10 +126,12 @@ def stay(lab_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
         listings.append(listing(lab, HOST))
         containers.append(lab.on(HOST, CONTAINER, user="root"))
         reports.append(report_of(lab, site, "provision"))
+        undo_check = report_of(lab, site, "deprovision", "--limit", HOST, "--check")
+        undo_looked = listing(lab, HOST)
         reports.append(report_of(lab, site, "deprovision", "--limit", HOST, "--yes"))
         listings.append(listing(lab, HOST))
         containers.append(lab.on(HOST, CONTAINER, user="root"))
-        yield Stay(tuple(listings), tuple(containers), tuple(reports), looked, check)
+        yield Stay(tuple(listings), tuple(containers), tuple(reports), looked, check, undo_looked, undo_check)
 
 
 def test_every_role_does_its_work_once(stay: Stay) -> None:
@@ -152,6 +159,28 @@ def test_the_check_changes_nothing(stay: Stay) -> None:
     changed = [key for key in differences(stay.listings[0], stay.looked) if not key.startswith("file /var/log/")]
     assert changed == []
     assert stay.check["check"]
+
+
+def test_the_check_of_the_removal_changes_nothing(stay: Stay) -> None:
+    changed = [key for key in differences(stay.listings[1], stay.undo_looked) if not key.startswith("file /var/log/")]
+    assert changed == []
+    assert stay.undo_check["check"]
+
+
+def test_the_removal_does_what_its_check_announced(stay: Stay) -> None:
+    """What is removed or restarted, and what each role leaves.
+
+    Of what a program changes, the check has the name, and the removal only that of the task.
+    """
+    check, done = (
+        {(row["role"], row["kind"], row["what"], row["whose"]) for row in report["changes"]}
+        for report in (stay.undo_check, stay.reports[2])
+    )
+    assert {row for row in check - done if row[1] in ("remove", "restart")} == {(*RELOAD, "theirs")}
+    assert {row for row in done - check if row[1] in ("remove", "restart")} == set()
+    assert ("docker_engine", "change", "group docker: member games", "theirs") in check
+    leaves = [{cell["role"]: cell["left"] for cell in report["cells"]} for report in (stay.undo_check, stay.reports[2])]
+    assert leaves[0] == leaves[1]
 
 
 def announced(stay: Stay) -> set[str]:
@@ -185,9 +214,7 @@ def test_the_provisioning_does_what_the_check_announced(stay: Stay) -> None:
         {(row["role"], row["kind"], row["what"]) for row in report["changes"]}
         for report in (stay.check, stay.reports[0])
     )
-    # A reload of systemd alone is no change for Ansible's module.
-    reload = ("base_os", "restart", "systemd (daemon-reload)")
-    assert {row for row in check - done if row[1] in ("remove", "restart")} == {reload}
+    assert {row for row in check - done if row[1] in ("remove", "restart")} == {RELOAD}
     assert {row for row in done - check if row[1] in ("remove", "restart")} == set()
 
 

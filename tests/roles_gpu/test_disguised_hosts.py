@@ -121,12 +121,17 @@ def differing(before: dict[str, str], after: dict[str, str]) -> dict[str, tuple[
     return {key: row for key, row in rows.items() if row[0] != row[1]}
 
 
-def install(host: Host, role: str, variables: dict[str, Any], tasks: str | list[str]) -> None:
-    """Check mode changes nothing, an installation works, and a second one changes nothing."""
+def check(host: Host, role: str, variables: dict[str, Any], tasks: str | list[str]) -> None:
+    """Check mode works and changes nothing."""
     before = listing(host)
     dry = host.play(role, variables, "--check", tasks_from=tasks)
-    assert dry.rc == 0, f"{role} --check: {dry.text}"
-    assert differing(before, listing(host)) == {}, f"{role} --check"
+    assert dry.rc == 0, f"{role} {tasks} --check: {dry.text}"
+    assert differing(before, listing(host)) == {}, f"{role} {tasks} --check"
+
+
+def install(host: Host, role: str, variables: dict[str, Any], tasks: str | list[str]) -> None:
+    """Check mode changes nothing, an installation works, and a second one changes nothing."""
+    check(host, role, variables, tasks)
     first = host.play(role, variables, tasks_from=tasks)
     assert first.rc == 0, f"{role}: {first.text}"
     assert first.changed, f"{role}: nothing changed"
@@ -143,6 +148,7 @@ def test_a_stack_is_installed_once_and_removed_without_a_trace(host: Host, stack
     for role, variables, tasks in STACKS[stack]:
         install(host, role, variables, tasks)
     for role, variables, _ in reversed(STACKS[stack]):
+        check(host, role, variables, "remove")
         gone = host.play(role, variables, tasks_from="remove")
         assert gone.rc == 0, f"{role} remove: {gone.text}"
     assert differing(before, listing(host)) == {}
