@@ -24,6 +24,12 @@ options:
     required: true
     vars:
       - name: ansible_slurm_job
+  node:
+    description: Name of the host as a node of Slurm. The address that an inventory gives it is of no use to srun.
+    type: str
+    required: true
+    vars:
+      - name: ansible_slurm_node
   binding:
     description: Whether this cluster binds tasks to CPUs, which a step must not be.
     type: bool
@@ -44,8 +50,7 @@ class Connection(ConnectionBase):  # type: ignore[misc] # Ansible has no types
 
     def step_argv(self) -> list[str]:
         """The command line up to the place of the shell command."""
-        host = self._play_context.remote_addr
-        return step_argv(self.get_option("job"), host, binding=self.get_option("binding"))
+        return step_argv(self.get_option("job"), self.get_option("node"), binding=self.get_option("binding"))
 
     def exec_command(self, cmd: str, in_data: bytes | None = None, sudoable: bool = True) -> tuple[int, bytes, bytes]:
         """Run a shell command on the node."""

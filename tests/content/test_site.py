@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from ddp_play.ansible.runner import Passwords, PlaybookRequest
@@ -76,6 +77,13 @@ def test_the_job_fits_the_flavour(wanted: Site, tmp_path: Path) -> None:
     image = CPU_TAG if wanted.cpu else REPOSITORY
     assert (f"        ddp_job_image: {image}\n" in text) is (wanted.runtime is RankRuntime.DOCKER)
     assert not list((tmp_path / "site").rglob("__pycache__"))
+
+
+def test_hosts_of_a_slurm_lab_stay_in_its_groups(tmp_path: Path) -> None:
+    write_site(tmp_path / "site", Site(HOSTS, of_lab=True, has_slurm=True))
+    groups = yaml.safe_load((tmp_path / "site" / "inventory" / "hosts.yml").read_text())["all"]["children"]
+    assert groups["slurm_controller"] == {"hosts": {HOSTS[0].name: {}}}
+    assert groups["slurm_nodes"] == {"children": {"ranks": {}}}
 
 
 @pytest.mark.parametrize(("of_lab", "source"), [(True, "distribution"), (False, "vendor")])

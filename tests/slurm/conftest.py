@@ -71,8 +71,11 @@ class Login:
     cluster: Cluster
 
     def job(self, command: str, *, before: str = "", **variables: Any) -> list[str | Path]:
-        """Arguments of `run` for a job of this shell command. Each node has a state directory of its own."""
-        common = {"ddp_slots": 50, "ansible_python_interpreter": sys.executable}
+        """Arguments of `run` for a job of this shell command. Each node has a state directory of its own.
+
+        The inventory's address is for SSH alone, and nobody has it.
+        """
+        common = {"ddp_slots": 50, "ansible_python_interpreter": sys.executable, "ansible_host": "192.0.2.1"}
         nodes = {node: {**common, "ddp_state_dir": str(self.play.host_dir / node)} for node in NODES}
         hosts = self.play.write("hosts.json", json.dumps({"ranks": {"hosts": nodes}}))
         values = {"hosts": 2, "ranks_per_host": 2, "gpus": "none", "command": ["sh", "-c", command], **variables}

@@ -81,7 +81,7 @@ def _other_interfaces(hosts: Mapping[str, Counters], planned: str) -> str:
 
 
 def _why(name: str) -> str:
-    return " (between ranks of the same host)" if name == "lo" else ""
+    return " (within the host)" if name == "lo" else ""
 
 
 def traffic_warnings(document: Mapping[str, Any]) -> list[str]:

@@ -194,8 +194,8 @@ class Watched:
         output = self.paths.output
         said = output.read_text(errors="replace").strip()[-500:] if output.exists() else ""
         found = state.ending or Ending(HostNotReady.kind, HostNotReady.exit_code, "ended, and nothing says how")
-        message = f"{self.engine.name} job {allocation.id} {found.words}"
-        console.error(message, hint=said)
-        document = {"exit_class": found.kind, "exit_code": found.exit_code, "message": message, "hint": said}
+        message, hint = f"{self.engine.name} job {allocation.id} {found.words}", found.hint or said
+        console.error(message, hint=hint)
+        document = {"exit_class": found.kind, "exit_code": found.exit_code, "message": message, "hint": hint}
         console.json_error({**document, "hosts": []})
         return found.exit_code

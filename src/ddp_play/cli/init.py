@@ -14,6 +14,7 @@ from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.next_commands import NextCommand, ddp_play, show
 from ddp_play.errors import UsageError
+from ddp_play.lab.spec import JobEngine
 from ddp_play.lab.state import inventory as lab_inventory
 from ddp_play.lab.state import lab_state
 from ddp_play.provisioning.site_scaffold import RankRuntime, Site, SiteHost, parse_hosts, site_commands, write_site
@@ -94,4 +95,5 @@ def _with_hosts_of_lab(site: Site, name: str) -> Site:
         cpu=True,
         of_lab=True,
         has_engine=plan.spec.engine,
+        has_slurm=plan.spec.job_engine is JobEngine.SLURM,
     )

@@ -117,10 +117,10 @@ def _host_list(hosts: tuple[str, ...]) -> str:
     return (", ".join(hosts) if len(hosts) <= 4 else host_ranges(hosts)) or "-"
 
 
-def show_changes(rows: tuple[ChangeRow, ...], *, complete: bool = True) -> None:
+def show_changes(rows: tuple[ChangeRow, ...], *, complete: bool = True, waiting: bool = False) -> None:
     """Print what a provisioning would change: groups of hosts with the same changes, the most dangerous first.
 
-    `complete`: every role has said all that it would change.
+    `complete`: every role has said all that it would change; `waiting`: other changes wait for busy hosts.
     """
     for group in grouped(rows):
         console.line(f"{host_ranges(group.hosts)}:", style="bold")
@@ -130,14 +130,16 @@ def show_changes(rows: tuple[ChangeRow, ...], *, complete: bool = True) -> None:
             console.line(f"  {line.kind:<8}{line.whose:<7} {line.role}: {subjects}", style=style)
     counts = {kind: sum(row.kind is kind for row in rows) for kind in ChangeKind}
     found = ", ".join(f"{number} {kind}" for kind, number in counts.items() if number)
-    rest = "" if complete else " before it ended; the rest is not known"
+    rest = " now; what waits for busy hosts is pending below" if waiting else ""
+    rest += "" if complete else " before it ended; the rest is not known"
     console.line((f"would change: {found}" if found else "nothing would change") + rest)
 
 
 def show_report(report: Report) -> None:
     """Print the table of hosts and roles, reasons of skipped roles, what waits or stays, and failures with remedies."""
     if report.check:
-        show_changes(report.changes, complete=not any(cell.status.bad for cell in report.cells))
+        complete = not any(cell.status.bad for cell in report.cells)
+        show_changes(report.changes, complete=complete, waiting=any(map(_waits, report.cells)))
         console.line()
     console.out.print(_table(report.cells))
     _show_skipped(report.cells)
@@ -151,6 +153,10 @@ def show_report(report: Report) -> None:
             _show_failure(cell, hosts)
     console.line(f"{report.verdict}; {report.effort}")
     console.note(f"log: {report.log}   page: {report.directory / PAGE}")
+
+
+def _waits(cell: Cell) -> bool:
+    return bool(cell.pending) or cell.reason.startswith("pending:")
 
 
 def _alike(cells: tuple[Cell, ...]) -> list[tuple[Cell, str]]:

@@ -67,12 +67,13 @@ class Allocation:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a run ended whose controller could not say it: kind and exit code of the verdict, and words."""
+    """How a run ended whose controller could not say it: kind and exit code of the verdict, words, and what helps."""
 
     kind: str
     exit_code: int
     words: str
     stopped: bool = False
+    hint: str = ""
 
 
 @dataclass(frozen=True, slots=True)

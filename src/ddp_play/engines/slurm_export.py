@@ -8,6 +8,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from ddp_play.engines.slurm_container import NOT_MADE, gpu_lines, home_lines, step_options
+from ddp_play.engines.slurm_limits import HOSTS_HINT
 from ddp_play.engines.slurm_losses import loss_table, losses
 from ddp_play.engines.slurm_script import time_limit
 from ddp_play.errors import UsageError
@@ -240,4 +241,5 @@ def _refuse(job: Job) -> None:
         "ddp_job_hosts is not set, or has no upper end": not all(job.hosts),
     }
     if found := [reason for reason, holds in reasons.items() if holds]:
-        raise UsageError(f"the job cannot be exported: {'; '.join(found)}", hint="ddp-play run PLAYBOOK --on slurm")
+        hint = "ddp-play run PLAYBOOK --on slurm" if all(job.hosts) else HOSTS_HINT
+        raise UsageError(f"the job cannot be exported: {'; '.join(found)}", hint=hint)

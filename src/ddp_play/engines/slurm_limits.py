@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 OLDEST = (22, 5)
 # Of pyxis, which is a plugin of srun.
 PYXIS_OPTION = "--container-image"
+HOSTS_HINT = "ddp_job_hosts: 4, or a range such as 2..4 (on the command line: -e ddp_job_hosts=4)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ def check_job(job: Job) -> None:
     if not low or not high:
         raise UsageError(
             "ddp_job_hosts says how many nodes to ask Slurm for, and it is not set or has no upper end",
-            hint="ddp_job_hosts: 4, or a range such as 2..4 (on the command line: -e ddp_job_hosts=4)",
+            hint=HOSTS_HINT,
         )
 
 

@@ -32,6 +32,7 @@ NEVER = {
     "QOSMaxGRESPerJob": "it wants more GPUs than its QOS allows a job",
     "QOSMinGRES": "it wants fewer GPUs than its QOS asks for",
 }
+SHARED_HOME = "set DDP_PLAY_HOME to a directory that all nodes have at the same path, and run it again"
 # Reasons that pass, in words.
 WAITS = {
     "Resources": "the nodes are in use",
@@ -109,7 +110,8 @@ def ending(word: str, exit_code: str, host: str) -> Ending:
         return ENDINGS[word]
     code, _, signal = exit_code.partition(":")
     if word == "FAILED" and signal == NO_OUTPUT:
-        return Ending("host_not_ready", 69, f"could not write to the run's directory on {host}: is it shared?")
+        words = f"could not write to the run's directory on {host}: is it shared?"
+        return Ending("host_not_ready", 69, words, hint=SHARED_HOME)
     if word == "FAILED" and code.isdigit() and int(code):
         return Ending("host_not_ready", int(code), f"ended with exit code {code} before its controller could start")
     if word == "FAILED" and signal not in ("", "0"):

@@ -32,11 +32,13 @@ def plan_phases(plays: list[dict[str, Any]], inventory: Inventory, tags: tuple[s
     """Plays that have roles, also those without hosts. With `tags`, only roles that have one of them count."""
     found = []
     for play in plays:
-        rows = list(_roles(play))
-        roles = tuple(role for role, role_tags in rows if not tags or {*tags} & {*role_tags, "all"})
-        if roles:
+        if roles := _chosen(play, tags):
             found.append(Phase(str(play.get("name")), matching_hosts(str(play["hosts"]), inventory), roles))
     return tuple(found)
+
+
+def _chosen(play: dict[str, Any], tags: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(role for role, role_tags in _roles(play) if not tags or {*tags} & {*role_tags, "all"})
 
 
 def _roles(play: dict[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -65,6 +67,12 @@ def known_groups(plays: list[dict[str, Any]]) -> tuple[str, ...]:
     """All groups that the patterns of the plays contain."""
     patterns = [pattern.lstrip("!&") for play in plays for pattern in str(play["hosts"]).split(":")]
     return tuple(dict.fromkeys(pattern for pattern in patterns if pattern != "all"))
+
+
+def groups_of_roles(plays: list[dict[str, Any]], tags: tuple[str, ...]) -> tuple[str, ...]:
+    """Groups whose hosts get a role that has one of the tags; with no tags, of any role."""
+    patterns = [pattern for play in plays if _chosen(play, tags) for pattern in str(play["hosts"]).split(":")]
+    return tuple(dict.fromkeys(pattern for pattern in patterns if pattern != "all" and pattern[0] not in "!&"))
 
 
 def planned_cells(phases: tuple[Phase, ...]) -> tuple[tuple[str, str], ...]:

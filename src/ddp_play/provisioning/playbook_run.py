@@ -26,7 +26,7 @@ from ddp_play.provisioning.extra_vars import extra_variables
 from ddp_play.provisioning.host_role_table import CellStatus, finished_table, verdict_line, with_commands
 from ddp_play.provisioning.inventory import load_inventory, matching_hosts, provider_hosts
 from ddp_play.provisioning.inventory_rules import check_variables
-from ddp_play.provisioning.phases import known_roles, plan_phases, planned_cells
+from ddp_play.provisioning.phases import groups_of_roles, known_roles, plan_phases, planned_cells
 from ddp_play.provisioning.role_events import RoleEvents
 from ddp_play.provisioning.role_specs import read_specs
 
@@ -138,9 +138,9 @@ def plan_playbook(
         options = (*request.options, "")
         limit = options[options.index("--limit") + 1] if "--limit" in options else ""
         subject = f"no host of --limit {limit}" if limit else "no host of the inventory"
-        raise UsageError(
-            f"{subject} is in any phase", hint="put them into group ranks, then: ddp-play inventory check -i INVENTORY"
-        )
+        groups = "ranks" if not request.tags else " or ".join(groups_of_roles(plays, request.tags))
+        hint = f"put them into group {groups}, then: ddp-play inventory check -i INVENTORY"
+        raise UsageError(f"{subject} is in any phase", hint=hint)
     return planned
 
 

@@ -67,7 +67,7 @@ class RoleEvents:
                     self.observer.phase(phase)
                     self.running = phase
         if event.get("event") == "runner_retry" and data.get("host"):
-            busy = (data.get("res") or {}).get("busy") or ()
+            busy = (data.get("res") or {}).get("busy") or [str(data.get("task") or "").rpartition(" | ")[2]]
             self.observer.waiting(str(data["host"]), "; ".join(map(str, busy)))
         if (data.get("res") or {}).get("is_new") is True:
             self.new.add(str(data.get("host")))

@@ -52,7 +52,8 @@ EXAMPLE_HOSTS = (SiteHost("node1", "10.1.0.11"), SiteHost("node2", "10.1.0.12"))
 class Site:
     """Wanted site. `login`: further connection variables of Ansible; `shared_dir`: a directory that all hosts have.
 
-    `of_lab`: the hosts are those of a lab; `has_engine`: they came with a container engine.
+    `of_lab`: the hosts are those of a lab; `has_engine`: they came with a container engine; `has_slurm`: they are to be
+    a Slurm cluster, the first one its controller.
     """
 
     hosts: tuple[SiteHost, ...] = ()
@@ -63,6 +64,7 @@ class Site:
     cpu: bool = False
     of_lab: bool = False
     has_engine: bool = False
+    has_slurm: bool = False
 
     @property
     def image(self) -> str:

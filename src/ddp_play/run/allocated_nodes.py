@@ -40,7 +40,8 @@ def job_hosts(ask: Ask) -> list[str]:
 def inventory(hosts: list[str], job_id: str, *, binding: bool, num_spares: int = 0) -> dict[str, Any]:
     """Inventory of the nodes: all in the group `ranks`, the last ones in `spares` too, reached by steps of the job."""
     variables = {"ansible_connection": CONNECTION, "ansible_slurm_job": job_id, "ansible_slurm_binding": binding}
-    groups: dict[str, Any] = {GROUP: {"hosts": dict.fromkeys(hosts, variables)}}
+    nodes = {host: {**variables, "ansible_slurm_node": host} for host in hosts}
+    groups: dict[str, Any] = {GROUP: {"hosts": nodes}}
     if num_spares:
         groups[SPARES] = {"hosts": {host: {} for host in hosts[-num_spares:]}}
     return groups

@@ -176,7 +176,7 @@ def _conclude(paths: RunPaths, allocation: Allocation, state: AllocationState, *
         f"{allocation.engine} job {allocation.id} {found.words}{when}",
         found.exit_code,
         tail=tuple(tail.finish()),
-        hint="" if found.stopped else f"output of the job: {output}",
+        hint=found.hint or ("" if found.stopped else f"output of the job: {output}"),
     )
     record_end(paths, Outcome(RunStatus.STOPPED if found.stopped else RunStatus.FAILED, verdict), **uncollected)
 

@@ -40,7 +40,9 @@ def contribute() -> int:
 def main() -> None:
     total = collect() if RANK == 0 else contribute()
     print(f"rank {RANK} of {WORLD_SIZE} on {socket.gethostname()}: the sum is {total}", flush=True)
-    Path(os.environ["DDP_PLAY_RESULT"]).write_text(json.dumps({"sum": total}), encoding="utf-8")
+    result_file = os.environ.get("DDP_PLAY_RESULT")  # set by ddp-play, not by exported scripts
+    if result_file:
+        Path(result_file).write_text(json.dumps({"sum": total}), encoding="utf-8")
 
 
 if __name__ == "__main__":

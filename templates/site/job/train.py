@@ -26,9 +26,10 @@ def train(device: torch.device) -> nn.Module:
         optimizer.step()
         if step % 50 == 0:
             print(f"rank {dist.get_rank()} of {dist.get_world_size()}: step {step} loss {loss.item():.4f}", flush=True)
-    if dist.get_rank() == 0:
+    result_file = os.environ.get("DDP_PLAY_RESULT")  # set by ddp-play, not by exported scripts
+    if dist.get_rank() == 0 and result_file:
         result = {"loss": loss.item(), "steps": STEPS}
-        Path(os.environ["DDP_PLAY_RESULT"]).write_text(json.dumps(result), encoding="utf-8")
+        Path(result_file).write_text(json.dumps(result), encoding="utf-8")
     return model.module
 
 

@@ -54,9 +54,7 @@ def document(*rows: Counters, planned: str = "eth1", fabric: str = "ethernet") -
 
 def test_the_network_that_carried_it_is_named() -> None:
     lines = traffic_lines(document(moved(eth1=1_234_000_000, eth0=300_000), moved(eth1=1_240_000_000, lo=90_000_000)))
-    assert lines == [
-        "network: eth1 carried 1.2 GB (h1), 1.2 GB (h2); other interfaces: lo 45 MB (between ranks of the same host)"
-    ]
+    assert lines == ["network: eth1 carried 1.2 GB (h1), 1.2 GB (h2); other interfaces: lo 45 MB (within the host)"]
 
 
 def test_many_hosts_are_summed() -> None:

@@ -160,3 +160,5 @@ def test_changes_are_printed_once_for_all_hosts_that_get_them(capsys: pytest.Cap
 def test_no_change_is_said_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     show_changes(())
     assert capsys.readouterr().out == "nothing would change\n"
+    show_changes((), waiting=True)
+    assert capsys.readouterr().out == "nothing would change now; what waits for busy hosts is pending below\n"

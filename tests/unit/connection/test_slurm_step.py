@@ -27,9 +27,10 @@ def connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     srun.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     context = PlayContext()
-    context.remote_addr = "n1"
+    context.remote_addr = "192.0.2.1"  # ansible_host of an inventory
     found = connection_loader.get("ddp.play.slurm_step", context)
-    found.set_options(var_options={"ansible_slurm_job": "12", "ansible_slurm_binding": True})
+    variables = {"ansible_slurm_job": "12", "ansible_slurm_node": "n1", "ansible_slurm_binding": True}
+    found.set_options(var_options=variables)
     return found
 
 

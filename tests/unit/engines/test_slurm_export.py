@@ -121,6 +121,12 @@ def test_what_a_script_cannot_say_is_refused(values: dict[str, Any], reason: str
         exported(**values)
 
 
+def test_the_remedy_of_a_job_without_a_number_of_hosts_is_the_number() -> None:
+    with pytest.raises(UsageError) as refused:
+        exported(hosts="all")
+    assert "-e ddp_job_hosts=4" in refused.value.hint
+
+
 def run_script(directory: Path, srun: str, *, before: str = ":", **values: Any) -> subprocess.CompletedProcess[str]:
     """An exported script in this working directory, outside Slurm, with a function in place of srun."""
     stand_ins = f"scontrol() {{ echo n1; }}; srun() {{ {srun}; }}; export SLURM_JOB_ID=5 SLURM_JOB_NODELIST=n1"

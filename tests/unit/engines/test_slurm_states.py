@@ -68,6 +68,12 @@ def test_states_become_our_exit_codes(word: str, exit_code: str, code: int, kind
     assert job_state({"JobState": word, "ExitCode": exit_code, "BatchHost": "n1"}).ending == found
 
 
+def test_a_directory_that_a_node_lacks_names_the_variable_that_moves_it() -> None:
+    found = ending("FAILED", "0:53", "n2")
+    assert (found.exit_code, found.words) == (69, "could not write to the run's directory on n2: is it shared?")
+    assert "set DDP_PLAY_HOME" in found.hint
+
+
 def test_a_running_job_is_granted() -> None:
     state = job_state({"JobState": "RUNNING", "NodeList": "n[1-2]"})
     assert (state.phase, state.text, state.ending) == (Phase.GRANTED, "on n[1-2]", None)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ddp_play.provisioning.inventory import Group, Inventory
-from ddp_play.provisioning.phases import Phase, known_groups, known_roles, plan_phases, planned_cells
+from ddp_play.provisioning.phases import Phase, groups_of_roles, known_groups, known_roles, plan_phases, planned_cells
 
 PLAYS: list[dict[str, Any]] = [
     {"name": "Nothing without a limit", "hosts": "all", "tasks": [{"ansible.builtin.assert": {"that": True}}]},
@@ -60,3 +60,5 @@ def test_roles_and_groups_of_the_playbook() -> None:
     assert known_roles(PLAYS) == ("base_os", "docker_engine")
     assert known_groups(PLAYS) == ("ranks", "nfs", "bare")
     assert known_roles(IN_BLOCKS) == ("nccl",)
+    assert groups_of_roles(PLAYS, ()) == ("ranks", "nfs")
+    assert groups_of_roles(PLAYS, ("docker_engine",)) == ("ranks",)
