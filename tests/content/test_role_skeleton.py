@@ -47,7 +47,17 @@ IMAGE_PHASES = "Preflight,Authority,Registry,Report the images to add,Load,Push,
 OWN_PHASES = {
     "image_distribution": (
         IMAGE_PHASES.split(","),
-        {"archives_controller", "archives_host", "authority", "engine", "forwarded", "load", "pull", "push", "registry"},
+        {
+            "archives_controller",
+            "archives_host",
+            "authority",
+            "engine",
+            "forwarded",
+            "load",
+            "pull",
+            "push",
+            "registry",
+        },
         IMAGES,
     ),
     "python_env": (["Preflight", "Install", "Read the state again", "Verify"], set(), BUILDER),
