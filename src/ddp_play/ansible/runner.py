@@ -150,6 +150,7 @@ class AnsibleRunner:
                 raise UsageError(f"no inventory {source}", hint="a file, a directory, or host names with a comma")
         private_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         failures: list[TaskFailure] = []
+        stats: dict[str, Any] = {}
         redactor = _CommandFileRedactor(private_dir)
 
         def handle(event: dict[str, Any]) -> bool:
@@ -157,13 +158,15 @@ class AnsibleRunner:
             failure = _failure(event)
             if failure is not None:
                 failures.append(failure)
+            if event.get("event") == "playbook_on_stats":
+                stats.update(event.get("event_data") or {})
             on_event(event)
-            return False
+            return False  # no file of its own, of which ansible-runner would read the stats again
 
         with password_files(passwords) as password_options, _own_signal_handlers():
             result = _run(request, private_dir, password_options, handle, self._programs)
         redactor.redact(final=True)
-        return _outcome(result, tuple(failures))
+        return _outcome(result, tuple(failures), stats)
 
 
 def _run(
@@ -271,14 +274,13 @@ def _failure(event: dict[str, Any]) -> TaskFailure | None:
     )
 
 
-def _outcome(result: Any, failures: tuple[TaskFailure, ...]) -> PlaybookOutcome:
-    """Outcome from status, rc and stats: `status` alone does not distinguish failures, and rc 254 means canceled."""
-    stats = result.stats or {}
+def _outcome(result: Any, failures: tuple[TaskFailure, ...], stats: dict[str, Any]) -> PlaybookOutcome:
+    """Outcome from status, rc and failures: `status` alone does not distinguish them, and rc 254 means canceled."""
     if result.status == "successful":
         status = PlaybookStatus.OK
     elif result.status == "canceled" or result.rc == 254:
         status = PlaybookStatus.CANCELED
-    elif result.stats is None and not failures:
+    elif not failures:
         status = PlaybookStatus.NOT_STARTED
     elif failures and all(row.unreachable for row in failures):
         status = PlaybookStatus.UNREACHABLE
