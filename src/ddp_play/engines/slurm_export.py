@@ -93,7 +93,9 @@ NODE
 """
 END = """\
 
-each=(srun --ntasks-per-node=1 --cpu-bind=none --mpi=none)
+each=(srun --ntasks-per-node=1 --mpi=none)
+# Ranks place themselves. A cluster that binds nothing complains about the option.
+scontrol show config | grep -Eq '^TaskPlugin .*(affinity|cgroup)' && each+=(--cpu-bind=none)
 "${each[@]}" sh -c 'test -r "$0" || exit 66' "$RESULTS/node.sh"
 case $? in
   0) ;;

@@ -153,9 +153,20 @@ def test_a_directory_that_a_node_lacks_is_named_and_no_other_failure_is(code: in
 
 @pytest.mark.parametrize(("values", "code"), [(OF_PYXIS, 69), ({}, 1)])
 def test_a_step_without_a_container_is_no_failed_rank(values: dict[str, Any], code: int, tmp_path: Path) -> None:
-    done = run_script(tmp_path, '[ "$4" = sh ]', **{**values, "mounts": [], "source": str(tmp_path)})
+    done = run_script(tmp_path, '[[ " $* " == *" sh -c "* ]]', **{**values, "mounts": [], "source": str(tmp_path)})
     assert done.returncode == code
     assert ("no rank started" in done.stderr) is (code == 69)
+
+
+@pytest.mark.parametrize(("plugin", "binds"), [("task/affinity,task/cgroup", True), ("task/none", False)])
+def test_only_a_cluster_that_binds_ranks_is_told_not_to(plugin: str, binds: bool, tmp_path: Path) -> None:
+    before = f"real() {{ echo 'TaskPlugin              = {plugin}'; }}"
+    script = exported(workdir=str(tmp_path), gpus="none")
+    stand_ins = 'scontrol() { [ $1 = show ] && [ $2 = config ] && real || echo n1; }; srun() { echo "$@"; }'
+    given = "export SLURM_JOB_ID=5 SLURM_JOB_NODELIST=n1"
+    words = ["bash", "-c", f"{before}\n{stand_ins}\n{given}\n{script}"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert ("--cpu-bind=none" in done.stdout) is binds
 
 
 def test_a_directory_that_all_nodes_have_is_used(tmp_path: Path) -> None:
