@@ -155,8 +155,7 @@ class AnsibleRunner:
 
         def handle(event: dict[str, Any]) -> bool:
             redactor.redact()
-            failure = _failure(event)
-            if failure is not None:
+            if (failure := _failure(event)) is not None:
                 failures.append(failure)
             if event.get("event") == "playbook_on_stats":
                 stats.update(event.get("event_data") or {})
@@ -266,8 +265,7 @@ def _failure(event: dict[str, Any]) -> TaskFailure | None:
         return None
     result = data.get("res") or {}
     message = result.get("msg") or result.get("stderr") or result.get("module_stderr") or "failed"
-    validates = str(data.get("task_action", "")).endswith("validate_argument_spec")
-    if validates:
+    if validates := str(data.get("task_action", "")).endswith("validate_argument_spec"):
         message = str(message).removeprefix("Validation of arguments failed:\n")
     return TaskFailure(
         data.get("host", "?"), data.get("task", "?"), str(message), kind == "runner_on_unreachable", validates
