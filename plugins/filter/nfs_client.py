@@ -6,13 +6,14 @@ import json
 import re
 from typing import Any, Callable, Dict, List, Mapping, Sequence, Set
 
+from ansible_collections.ddp.play.plugins.module_utils import mount_lines
+
 Mount = Mapping[str, Any]
 LOOPBACK = ("127.0.0.1", "127.0.1.1", "::1")
 # Options that the kernel reports; the others only affect systemd and mount.
 REPORTED = re.compile(r"^(vers=|hard$|soft$|nconnect=|proto=|nosuid$|nodev$|noatime$|rsize=|wsize=|actimeo=)")
 FSTAB = "/etc/fstab"
 AUTOMOUNT = "x-systemd.automount"
-OCTAL = re.compile(r"\\([0-7]{3})")  # fstab has no blanks in a path
 # systemd ends an automount for good when its mount fails five times in ten seconds.
 DROP_IN = "# Managed by ddp-play (role nfs_client)\n[Unit]\nStartLimitIntervalSec=0\n"
 
@@ -22,22 +23,14 @@ def with_recorded(mounts: Sequence[Mount], entries: Mapping[str, Any]) -> List[M
 
     entries: of the role in the record. The others have `recorded`, the line that was written.
     """
-    named = {mount["mountpoint"] for mount in mounts}
-    rows = entries.get("fstab", {})
-    return [*mounts, *(_of_line(rows[path]["line"]) for path in sorted(rows) if path not in named)]
+    lines = mount_lines.recorded_beyond(entries, {mount["mountpoint"] for mount in mounts})
+    return [*mounts, *map(_of_line, lines)]
 
 
-def _of_line(line: str) -> Mount:
-    source, mountpoint, _, options = line.split()[:4]
-    server, _, path = source.partition(":/")
-    path = f"/{path}"
-    return {
-        "server": server,
-        "path": path,
-        "mountpoint": OCTAL.sub(_character, mountpoint),
-        "options": options.split(","),
-        "recorded": line,
-    }
+def _of_line(line: mount_lines.Line) -> Mount:
+    server, _, path = line.source.partition(":/")
+    row = {"server": server, "path": f"/{path}", "mountpoint": line.mountpoint, "options": line.options}
+    return {**row, "recorded": line.text}
 
 
 def lookups(mounts: Sequence[Mount]) -> Dict[str, List[str]]:
@@ -161,7 +154,7 @@ def forgotten(found: Sequence[str], fstab: str) -> List[Dict[str, str]]:
     found: paths of files that take the start limit off units; fstab: its text. A mount that fstab has is none of these.
     """
     rows = [line.split() for line in fstab.splitlines() if not line.lstrip().startswith("#")]
-    kept = {unit_name(OCTAL.sub(_character, row[1]), "mount") for row in rows if len(row) > 1}
+    kept = {unit_name(mount_lines.unescaped(row[1]), "mount") for row in rows if len(row) > 1}
     entries: List[Dict[str, str]] = []
     for path in found:
         unit, _, ending = path.split("/")[-2].rpartition(".")
@@ -169,10 +162,6 @@ def forgotten(found: Sequence[str], fstab: str) -> List[Dict[str, str]]:
             mountpoint = _mount_point(unit[: -len(".mount")])
             entries += [{"path": path, "state": "absent"}, {"path": mountpoint, "state": "absent"}]
     return entries
-
-
-def _character(octal: "re.Match[str]") -> str:
-    return chr(int(octal[1], 8))
 
 
 def _mount_point(name: str) -> str:

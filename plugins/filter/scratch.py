@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any, Callable, Dict, List, Mapping, Sequence
 
-from ansible_collections.ddp.play.plugins.module_utils import block_devices
+from ansible_collections.ddp.play.plugins.module_utils import block_devices, mount_lines
 
 BY_ID = "/dev/disk/by-id/"
 FSTAB = "/etc/fstab"
@@ -37,16 +37,14 @@ def with_recorded(filesystems: Sequence[FileSystem], entries: Mapping[str, Any])
 
     entries: of the role in the record. The others have `recorded` and are found by their label.
     """
-    named = {row["mountpoint"] for row in filesystems}
-    rows = entries.get("fstab", {})
-    return [*filesystems, *(_of_line(rows[path]["line"]) for path in sorted(rows) if path not in named)]
+    lines = mount_lines.recorded_beyond(entries, {row["mountpoint"] for row in filesystems})
+    return [*filesystems, *map(_of_line, lines)]
 
 
-def _of_line(line: str) -> FileSystem:
-    source, mountpoint, fstype, options = line.split()[:4]
-    name = source.partition("=")[2]
-    row = {"device": f"/dev/disk/by-label/{name}", "mountpoint": mountpoint, "fstype": fstype, "label": name}
-    return {**DEFAULTS, **row, "options": options.split(","), "line": line, "recorded": True}
+def _of_line(line: mount_lines.Line) -> FileSystem:
+    name = line.source.partition("=")[2]
+    row = {"device": f"/dev/disk/by-label/{name}", "label": name, "line": line.text, "recorded": True}
+    return {**DEFAULTS, **row, "mountpoint": line.mountpoint, "fstype": line.fstype, "options": line.options}
 
 
 def commands(filesystems: Sequence[FileSystem]) -> Dict[str, List[str]]:

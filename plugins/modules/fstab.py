@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.ddp.play.plugins.module_utils import changes, file_replacement, host_record
+from ansible_collections.ddp.play.plugins.module_utils import changes, file_replacement, host_record, mount_lines
 
 DOCUMENTATION = r"""
 module: fstab
@@ -81,21 +81,14 @@ ddp_changes:
   elements: dict
 """
 
-KEY = "fstab"
 LINE = re.compile(r"[^\n]*\n|[^\n]+")
-ESCAPES = {"\\": "\\134", " ": "\\040", "\t": "\\011", "\n": "\\012"}
 Row = Dict[str, Any]  # of the record: `line` that the role wrote, `before` (lines), `joined` (no newline before it)
-
-
-def escaped(path: str) -> str:
-    """A path as a field of fstab."""
-    return "".join(ESCAPES.get(letter, letter) for letter in path)
 
 
 def is_for(line: str, mountpoint: str) -> bool:
     """Whether a line mounts something there."""
     fields = line.split()
-    return len(fields) > 1 and not fields[0].startswith("#") and fields[1] == escaped(mountpoint)
+    return len(fields) > 1 and not fields[0].startswith("#") and fields[1] == mount_lines.escaped(mountpoint)
 
 
 def with_line(lines: List[str], mountpoint: str, line: str) -> Tuple[List[str], Row]:
@@ -146,9 +139,9 @@ def save(want: Dict[str, Any], recorded: Dict[str, Row]) -> None:
     """Keep the rows of the role in the record, if they differ from those that are there."""
     record = host_record.load(want["record"])
     entries = record.get(want["role"], {})
-    if entries.get(KEY, {}) != recorded:
-        others = {key: value for key, value in entries.items() if key != KEY}
-        entries = dict(others, **{KEY: recorded}) if recorded else others
+    if entries.get(mount_lines.KEY, {}) != recorded:
+        others = {key: value for key, value in entries.items() if key != mount_lines.KEY}
+        entries = dict(others, **{mount_lines.KEY: recorded}) if recorded else others
         host_record.save(want["record"], dict(record, **{want["role"]: entries}))
 
 
@@ -182,7 +175,7 @@ def main() -> None:
     path = Path(want["path"])
     before = path.read_bytes().decode("utf-8", "surrogateescape") if path.exists() else ""
     lines = there = LINE.findall(before)
-    recorded: Dict[str, Row] = dict(host_record.load(want["record"]).get(want["role"], {}).get(KEY, {}))
+    recorded: Dict[str, Row] = dict(host_record.load(want["record"]).get(want["role"], {}).get(mount_lines.KEY, {}))
     kept: List[str] = []
     for row in want["lines"]:
         if want["state"] == "present":

@@ -139,7 +139,7 @@ def show_report(report: Report) -> None:
     """Print the table of hosts and roles, reasons of skipped roles, what waits or stays, and failures with remedies."""
     if report.check:
         complete = not any(cell.status.bad for cell in report.cells)
-        show_changes(report.changes, complete=complete, waiting=any(map(_waits, report.cells)))
+        show_changes(report.changes, complete=complete, waiting=any(cell.waits for cell in report.cells))
         console.line()
     console.out.print(_table(report.cells))
     _show_skipped(report.cells)
@@ -153,10 +153,6 @@ def show_report(report: Report) -> None:
             _show_failure(cell, hosts)
     console.line(f"{report.verdict}; {report.effort}")
     console.note(f"log: {report.log}   page: {report.directory / PAGE}")
-
-
-def _waits(cell: Cell) -> bool:
-    return bool(cell.pending) or cell.reason.startswith("pending:")
 
 
 def _alike(cells: tuple[Cell, ...]) -> list[tuple[Cell, str]]:

@@ -66,6 +66,11 @@ class Cell:
     left: str = ""  # what deprovisioning leaves on the host
     pending: str = ""  # changes that wait for a quiet host or a reboot although the role continued
 
+    @property
+    def waits(self) -> bool:
+        """Whether changes wait for a quiet host or a reboot, also where the role ended for that reason."""
+        return bool(self.pending or PENDING.fullmatch(self.reason))
+
     def to_json(self) -> dict[str, Any]:
         """Fields for `--json`, without empty texts."""
         found = {key: value for key, value in asdict(self).items() if value != ""}

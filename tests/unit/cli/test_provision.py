@@ -43,18 +43,30 @@ def checked(runner: FakePlaybookRunner) -> list[bool]:
     return ["--check" in request.options for request in runner.requests]
 
 
+PROVISION, DEPROVISION = ("provision",), ("deprovision", "--limit", "h1")
+
+
 @pytest.mark.parametrize(
-    ("terminal", "words", "answer", "runs"),
+    ("verb", "terminal", "words", "answer", "runs"),
     [
-        (True, (), "y\n", [True, False]),
-        (True, (), "n\n", [True]),
-        (True, ("--yes",), "", [False]),
-        (True, ("--json",), "", [False]),
-        (True, ("--check",), "", [True]),
-        (False, (), "", [False]),
-        (False, ("--serial", "1"), "", [False, False]),
-        (True, ("--canary",), "y\n", [True, False, False]),
-        (False, ("--check", "--serial", "1"), "", [True]),
+        (PROVISION, True, (), "y\n", [True, False]),
+        (PROVISION, True, (), "n\n", [True]),
+        (PROVISION, True, ("--yes",), "", [False]),
+        (PROVISION, True, ("--json",), "", [False]),
+        (PROVISION, True, ("--check",), "", [True]),
+        (PROVISION, False, (), "", [False]),
+        (PROVISION, False, ("--serial", "1"), "", [False, False]),
+        (PROVISION, True, ("--canary",), "y\n", [True, False, False]),
+        (PROVISION, False, ("--check", "--serial", "1"), "", [True]),
+        (DEPROVISION, True, (), "y\n", [True, False]),
+        (DEPROVISION, True, (), "n\n", [True]),
+        (DEPROVISION, True, ("--yes",), "", [False]),
+        (DEPROVISION, True, ("--check",), "", [True]),
+        (DEPROVISION, False, ("--check", "--yes"), "", [True]),
+        (DEPROVISION, False, ("--check", "--json"), "", [True]),
+        # A removal is never done unasked.
+        (DEPROVISION, True, ("--json",), "", []),
+        (DEPROVISION, False, (), "", []),
     ],
 )
 def test_a_terminal_sees_the_changes_first_and_is_asked(
@@ -62,15 +74,19 @@ def test_a_terminal_sees_the_changes_first_and_is_asked(
     runner: FakePlaybookRunner,
     site: Path,
     *,
+    verb: tuple[str, ...],
     terminal: bool,
     words: tuple[str, ...],
     answer: str,
     runs: list[bool],
 ) -> None:
     monkeypatch.setattr(console, "asks", lambda: terminal)
-    given = ["provision", "-i", str(site), "--tags", "base_os", *words]
+    given = [verb[0], "-i", str(site), "--tags", "base_os", *verb[1:], *words]
     done = CliRunner().invoke(app, given, input=answer)
-    assert (done.exit_code, checked(runner)) == (0, runs), done.output
+    assert (done.exit_code, checked(runner)) == (0 if runs else 64, runs), done.output
+    question = "Provision 2 hosts now?" if verb is PROVISION else "Deprovision 1 host now?"
+    assert (question in done.stderr) is bool(answer)
+    assert ("--check lists what would be removed" in done.stderr) is (not runs)
 
 
 NEW = {"event": "runner_on_ok", "event_data": {"host": "h2", "role": "base_os", "res": {"is_new": True}}}
@@ -125,38 +141,6 @@ def test_deprovision_says_that_it_leaves_what_belongs_to_users(
     done = CliRunner().invoke(app, given)
     assert (done.exit_code, len(runner.requests)) == (0, 1), done.output
     assert ("~/.local/state/ddp-play/host" in done.stderr) is said
-
-
-@pytest.mark.parametrize(
-    ("terminal", "words", "answer", "code", "runs"),
-    [
-        (True, (), "y\n", 0, [True, False]),
-        (True, (), "n\n", 0, [True]),
-        (True, ("--yes",), "", 0, [False]),
-        (True, ("--json",), "", 64, []),
-        (True, ("--check",), "", 0, [True]),
-        (False, (), "", 64, []),
-        (False, ("--check", "--yes"), "", 0, [True]),
-        (False, ("--check", "--json"), "", 0, [True]),
-    ],
-)
-def test_deprovision_lists_what_goes_and_asks_and_changes_nothing_unasked(
-    monkeypatch: pytest.MonkeyPatch,
-    runner: FakePlaybookRunner,
-    site: Path,
-    *,
-    terminal: bool,
-    words: tuple[str, ...],
-    answer: str,
-    code: int,
-    runs: list[bool],
-) -> None:
-    monkeypatch.setattr(console, "asks", lambda: terminal)
-    given = ["deprovision", "-i", str(site), "--limit", "h1", "--tags", "base_os", *words]
-    done = CliRunner().invoke(app, given, input=answer)
-    assert (done.exit_code, checked(runner)) == (code, runs), done.output
-    assert ("Deprovision 1 host now?" in done.stderr) is bool(answer)
-    assert ("--check lists what would be removed" in done.stderr) is (code == 64)
 
 
 @pytest.mark.parametrize(("reached", "runs"), [(True, [True, False]), (False, [True])])

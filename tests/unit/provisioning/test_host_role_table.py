@@ -89,6 +89,18 @@ def test_pending_changes_are_kept_and_the_role_continues() -> None:
     assert only(event(), say("pending: other_role: x")).pending == ""
 
 
+@pytest.mark.parametrize(
+    ("text", "waits"),
+    [
+        ("pending: docker_engine: reboot needed", True),
+        ("skipped: docker_engine: pending: removal. The host is busy: 1 container", True),
+        ("skipped: docker_engine: no systemd", False),
+    ],
+)
+def test_changes_wait_whether_the_role_goes_on_or_ends(text: str, waits: bool) -> None:
+    assert only(event(), say(text)).waits is waits
+
+
 def test_a_failure_has_message_and_remedy_and_handlers_do_not_hide_it() -> None:
     failed = event(kind="failed", msg="Task failed: Module failed: Could not get lock", stderr="E: lock-frontend")
     cell = only(event(changed=True), failed, event(changed=True), stats={"h1": {"failures": 1}})

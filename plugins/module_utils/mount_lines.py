@@ -1,0 +1,41 @@
+"""Lines of fstab: how a path is written there, and which lines a role has written on a host by its record."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Collection, List, Mapping, NamedTuple
+
+KEY = "fstab"  # of a role's entries in the record: by mount point `line`, which it wrote, and what was there before
+ESCAPES = {"\\": "\\134", " ": "\\040", "\t": "\\011", "\n": "\\012"}
+OCTAL = re.compile(r"\\([0-7]{3})")
+
+
+class Line(NamedTuple):
+    """A line without its newline, and its fields; the mount point unescaped."""
+
+    text: str
+    source: str
+    mountpoint: str
+    fstype: str
+    options: List[str]
+
+
+def escaped(path: str) -> str:
+    """A path as a field of fstab."""
+    return "".join(ESCAPES.get(letter, letter) for letter in path)
+
+
+def unescaped(field: str) -> str:
+    """A field of fstab as a path."""
+    return OCTAL.sub(lambda octal: chr(int(octal[1], 8)), field)
+
+
+def recorded_beyond(entries: Mapping[str, Any], mountpoints: Collection[str]) -> List[Line]:
+    """Lines that a role has written for other mount points than these, by its entries in the record of the host."""
+    rows = entries.get(KEY, {})
+    return [_line(rows[path]["line"]) for path in sorted(rows) if path not in mountpoints]
+
+
+def _line(text: str) -> Line:
+    source, mountpoint, fstype, options = text.split()[:4]
+    return Line(text, source, unescaped(mountpoint), fstype, options.split(","))
