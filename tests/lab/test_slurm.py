@@ -135,7 +135,8 @@ def test_a_drain_of_somebody_else_stays(lab: Lab) -> None:
 def test_deprovision_lets_jobs_end_and_leaves_the_hosts_as_they_were(
     lab: Lab, before: dict[str, dict[str, str]]
 ) -> None:
-    job = lab.on("h1", "cd /tmp && sbatch --parsable --nodelist=h3 --wrap='sleep 20'")
+    wait = "until test -e /tmp/go-on; do sleep 1; done"
+    job = lab.on("h1", f"cd /tmp && sbatch --parsable --nodelist=h3 --wrap='{wait}'")
     wait_until(lambda: lab.on("h1", f"squeue --noheader --job={job} --format=%T") == "RUNNING", timeout_s=30)
     done = lab.play("deprovision", "-i", str(lab.inventory), *SLURM, "--limit", "h3", "--check", timeout_s=600)
     assert "drain of node h3 until its jobs have ended" in done.stdout, done.stdout + done.stderr
@@ -143,8 +144,10 @@ def test_deprovision_lets_jobs_end_and_leaves_the_hosts_as_they_were(
     code, cells = play(lab, "deprovision", "--limit", "h3", "--yes", "-e", "slurm_drain_timeout_s=5")
     assert (code, statuses(cells)) == (1, {"h3": "failed"})
     assert f"jobs still run there: {job}. " in " ".join(cells["h3"]["message"].split())
+    lab.on("h3", "(sleep 15; touch /tmp/go-on) >/dev/null 2>&1 &")
     code, cells = play(lab, "deprovision", "--limit", "h3", "--yes")
     assert (code, statuses(cells)) == (0, {"h3": "changed"})
+    lab.on("h3", "rm /tmp/go-on")
     assert lab.on("h1", f"scontrol show job {job} | grep -o JobState=COMPLETED") == "JobState=COMPLETED"
     assert re.fullmatch(r"drained\*? ddp-play: deprovision", node(lab, "h3"))  # the star: slurmd is gone
     assert sorted(lab.on("h1", "srun --nodes=2 hostname").split()) == ["h1", "h2"]
