@@ -185,7 +185,9 @@ def test_rdma(host: Host) -> None:
     assert broken.rc != 0
     assert "2 RDMA devices in sysfs, the inventory expects 8" in broken.text
     assert "mlx5_1 port 1 is INIT, LinkUp (no subnet manager answers)" in broken.text
+    host.show(Hardware())  # the adapters are gone by now
     assert host.play("rdma", RDMA, tasks_from="remove").rc == 0
+    assert host.sh(f"ls {limits}; dpkg -l perftest | grep ^ii", check=False) == ""
 
 
 def test_cuda_toolkit_from_the_drivers_repository(host: Host) -> None:
