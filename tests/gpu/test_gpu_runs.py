@@ -109,7 +109,8 @@ def test_a_restart_after_a_failure_of_cuda_gets_a_free_gpu(play: Play) -> None:
     done = run(play, "out_of_range_once", "1", restarts=1, restart_exit_codes=[1])
     assert done.code == 0, done.err
     assert play.document()["attempt"] == 2
-    assert "device-side assert triggered" in done.err
+    (line,) = [line for line in done.err.splitlines() if "restarting as attempt 2" in line]
+    assert "device-side assert triggered" in line
     assert play.left_on_host() == []
 
 

@@ -137,6 +137,19 @@ def test_the_same_fault_twice_ends_the_run_with_it(play: Play) -> None:
     assert play.left_on_host() == []
 
 
+def test_a_restart_for_an_exit_code_names_the_error(play: Play) -> None:
+    raises = "import os, sys; int(os.environ['DDP_PLAY_ATTEMPT']) > 1 or sys.exit(int('no number'))"
+    wanted = {"source": "", "source_include": [], "command": ["python", "-c", raises], "restart_exit_codes": [1]}
+    done = play("run", job(play, **FAST, **wanted), "-i", fleet(play, "a"), "--name", "raises")
+    assert done.code == 0, done.err
+    (line,) = [line for line in done.err.splitlines() if "restarting as attempt 2" in line]
+    assert (
+        "rank 0 on a ended with exit code 1 (ddp_job_restart_exit_codes): ValueError: invalid literal for int()" in line
+    )
+    assert play.document(play.home / "runs" / "raises")["attempt"] == 2
+    assert play.left_on_host() == []
+
+
 def test_a_host_whose_guard_is_gone_gives_way_to_a_spare(play: Play) -> None:
     child = play.start("run", waiting(play), "-i", fleet(play, "a", "b", spares=("c",)), "--name", "spare")
     wait_until(lambda: begun(play, "spare", 1), timeout_s=60, what="both ranks")

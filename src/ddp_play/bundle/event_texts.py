@@ -82,7 +82,8 @@ def _host(event: Mapping[str, Any]) -> list[EventLine]:
 
 
 def _restart(event: Mapping[str, Any]) -> list[EventLine]:
-    first = (f"{event['reason']}: restarting as attempt {event['attempt']}", Level.WARNING)
+    why = ": ".join(filter(None, (event["reason"], event.get("error"))))
+    first = (f"restarting as attempt {event['attempt']}: {why}", Level.WARNING)
     return [first, *_retired({"hosts": event["retired"]}), *_replacement(event["new"])]
 
 

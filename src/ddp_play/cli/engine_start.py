@@ -1,30 +1,21 @@
-"""Start of a run whose hosts come from an engine: its job is read and checked first, then submitted."""
+"""Options of `run` about an engine that gives the hosts, and what does not go together with them."""
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from pydantic import ValidationError
 
-from ddp_play.ansible.runner import AnsibleRunner, Passwords
 from ddp_play.cli import options
 from ddp_play.engines.registry import engine_named
 from ddp_play.errors import UsageError
-from ddp_play.planning.slurm_settings import SlurmSettings, parse_pairs
-from ddp_play.run.engine_runs import submit
-from ddp_play.run.job_reading import read_job
-from ddp_play.run.submission import create_run
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ddp_play.ansible.runner import PlaybookRequest
     from ddp_play.bundle.paths import RunPaths
     from ddp_play.cli.options import Ansible
-    from ddp_play.planning.job import Job
 
 HERE = "ssh"
 
@@ -53,11 +44,10 @@ class EngineOptions:
         self, playbook: str | None, inventory: list[str] | None, ansible: Ansible, *, name: str, output: Path | None
     ) -> RunPaths:
         """Read the job and submit its run. UsageError or HostNotReady if the engine could never start it."""
+        from ddp_play.cli.engine_job import submit_run  # noqa: PLC0415 - pydantic's models take 0.05 s
+
         request = ansible.request(playbook, inventory, allocated=True)
-        job = job_of(request, self.slurm)
-        paths = create_run(request, name=name, output=output, argv=sys.argv)
-        submit(paths, job, engine_named(self.on))
-        return paths
+        return submit_run(request, self.on, self.slurm, name=name, output=output)
 
 
 with_engine = options.with_group("engine", EngineOptions, "on", "slurm")
@@ -80,18 +70,3 @@ def _check_allocated(on: str, ansible: Ansible, *, dry: bool, wait: bool) -> Non
         raise UsageError(
             f"--wait is for slots of an inventory's hosts; {on} has a queue of its own", hint="leave it out"
         )
-
-
-def job_of(request: PlaybookRequest, slurm: list[str] | None) -> Job:
-    """The job of the playbook, with the settings of --slurm over its own. UsageError for a value of the wrong form."""
-    pairs = parse_pairs(slurm or [])
-    job = read_job(request, Passwords(), AnsibleRunner())
-    return job.model_copy(update={"slurm": _with_pairs(job.slurm, pairs)})
-
-
-def _with_pairs(settings: SlurmSettings, pairs: dict[str, str]) -> SlurmSettings:
-    try:
-        return SlurmSettings.model_validate({**settings.model_dump(), **pairs})
-    except ValidationError as error:
-        names = ", ".join(f"--slurm {row['loc'][0]}={row['input']}" for row in error.errors())
-        raise UsageError(f"{names}: sbatch takes no such value", hint="man sbatch") from None

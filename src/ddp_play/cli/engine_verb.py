@@ -20,7 +20,8 @@ from ddp_play.bundle.paths import home, make_directory, read_json, write_json
 from ddp_play.bundle.run_ids import new_run_id
 from ddp_play.bundle.verb_paths import VERBS, VerbPaths
 from ddp_play.cli import console
-from ddp_play.cli.engine_start import EngineOptions, job_of, with_engine
+from ddp_play.cli.engine_job import job_of
+from ddp_play.cli.engine_start import EngineOptions, with_engine
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.run import stop_on_term
 from ddp_play.engines.interface import Ending, Phase, Wanted

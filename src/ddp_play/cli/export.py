@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ddp_play.cli import console, options
-from ddp_play.cli.engine_start import job_of
+from ddp_play.cli.engine_job import job_of
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.page_file import writing
 from ddp_play.engines.slurm_export import export_script

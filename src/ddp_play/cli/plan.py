@@ -56,9 +56,22 @@ def plan(
                 raise UsageError("--of names an existing plan: no playbook and no inventory go with it")
             show_plan(existing_plan(of), as_json=as_json, rank=rank)
             return
-        request = ansible.request(playbook, inventory)
-        passwords = ansible.passwords()
-        show_plan(dry_run(request, passwords, AnsibleRunner(), cached=cached), as_json=as_json, rank=rank)
+        show_planned(playbook, inventory, ansible, as_json=as_json, rank=rank, cached=cached)
+
+
+def show_planned(
+    playbook: str | None,
+    inventory: list[str] | None,
+    ansible: options.Ansible,
+    *,
+    as_json: bool,
+    rank: int | None = None,
+    cached: bool = False,
+) -> None:
+    """Plan without starting anything, and print the plan."""
+    request = ansible.request(playbook, inventory)
+    passwords = ansible.passwords()
+    show_plan(dry_run(request, passwords, AnsibleRunner(), cached=cached), as_json=as_json, rank=rank)
 
 
 def show_plan(made: Plan, *, as_json: bool = False, rank: int | None = None) -> None:

@@ -13,17 +13,13 @@ from typing import Annotated
 import typer
 
 from ddp_play.ansible.plugin_variables import WAIT_ENV
-from ddp_play.ansible.runner import AnsibleRunner
 from ddp_play.bundle.paths import RunPaths, read_json, write_json
 from ddp_play.bundle.run_lookup import Run, load
 from ddp_play.cli import console, engine_start, live_view, options
 from ddp_play.cli.error_boundary import error_boundary
-from ddp_play.cli.plan import show_plan
 from ddp_play.cli.run_view import RunView, open_run_view
 from ddp_play.errors import InternalError, Interrupted, UsageError
 from ddp_play.planning.job_values import parse_seconds
-from ddp_play.planning.plan_document import Plan
-from ddp_play.run.dry_run import dry_run
 from ddp_play.run.submission import create_run, start_background, take_over_problem
 
 
@@ -64,7 +60,7 @@ def run(
     with error_boundary():
         engine.check(ansible, dry=dry, wait=wait or bool(wait_at_most))
         if dry:
-            show_plan(_dry_plan(playbook, inventory, ansible), as_json=as_json)
+            _show_dry_plan(playbook, inventory, ansible, as_json=as_json)
             return
         stop_on_term()
         paths = _controller(engine, wait, wait_at_most).submit(playbook, inventory, ansible, name=name, output=output)
@@ -78,8 +74,12 @@ def _controller(
     return engine if engine.allocates else _Here(wait, wait_at_most)
 
 
-def _dry_plan(playbook: str | None, inventory: list[str] | None, ansible: options.Ansible) -> Plan:
-    return dry_run(ansible.request(playbook, inventory), ansible.passwords(), AnsibleRunner())
+def _show_dry_plan(
+    playbook: str | None, inventory: list[str] | None, ansible: options.Ansible, *, as_json: bool
+) -> None:
+    from ddp_play.cli.plan import show_planned  # noqa: PLC0415 - the modules of planning take 0.05 s
+
+    show_planned(playbook, inventory, ansible, as_json=as_json)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ddp_play.ansible.error_output import NO_HOSTS, start_remedy, unparsed_inventory
+from ddp_play.ansible.facts_cache import facts_cache
 from ddp_play.ansible.plugin_variables import FACTS_ENV, RUN_DIR_ENV
 from ddp_play.ansible.runner import AnsibleRunner, Passwords, PlaybookOutcome, PlaybookRequest, PlaybookRunner, artifact
 from ddp_play.bundle.bundle_size import RECORDED, to_record
@@ -22,7 +23,6 @@ from ddp_play.bundle.paths import RunPaths, read_json, write_json
 from ddp_play.bundle.run_lookup import has_ended
 from ddp_play.errors import CheckFailed, DdpPlayError, InternalError, NotTakenOver, UnknownVersion, UsageError
 from ddp_play.run import requeue
-from ddp_play.run.dry_run import facts_cache
 from ddp_play.run.report_start import start_report
 
 # The action plugin of the role ddp_job writes events of its own.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ddp_play.ansible.error_output import NO_HOSTS
+from ddp_play.ansible.facts_cache import facts_cache
 from ddp_play.ansible.plugin_variables import DESCRIBE_ENV, FACTS_ENV, PLAN_TAG, RUN_DIR_ENV, USE_CACHED_ENV
-from ddp_play.bundle.paths import RunPaths, home, read_json
+from ddp_play.bundle.paths import RunPaths, read_json
 from ddp_play.errors import UsageError, error_class
 from ddp_play.planning.job import job_from_json
 from ddp_play.planning.plan_document import Plan, plan_from_json
@@ -19,12 +19,6 @@ from ddp_play.run.source_snapshot import files_to_copy
 if TYPE_CHECKING:
     from ddp_play.ansible.runner import Passwords, PlaybookRequest, PlaybookRunner
     from ddp_play.errors import DdpPlayError
-
-
-def facts_cache(request: PlaybookRequest) -> Path:
-    """File with the facts of the last discovery of this inventory."""
-    key = hashlib.sha256("\n".join(request.inventory or (request.cwd,)).encode()).hexdigest()[:16]
-    return home() / "facts" / f"{key}.json"
 
 
 def dry_run(request: PlaybookRequest, passwords: Passwords, runner: PlaybookRunner, *, cached: bool = False) -> Plan:

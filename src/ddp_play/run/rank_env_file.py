@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
 from ddp_play.ansible.installed_collection import collection_root
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from jinja2 import Environment
 
     from ddp_play.planning.rank_environment import EnvVar
 
@@ -19,6 +19,8 @@ TEMPLATE = "rank.env.j2"
 
 @cache
 def _environment(root: Path) -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415 - most readers of a plan write none
+
     # no HTML escaping: it would change values
     return Environment(  # noqa: S701
         loader=FileSystemLoader(root / "templates"),

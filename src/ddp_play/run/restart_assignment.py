@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 class Following:
     """Decision to start another attempt. `retired`: hosts that it no longer uses (host -> reason).
 
-    `later`: on hosts that the engine gives later.
+    `later`: on hosts that the engine gives later. `error`: that of the rank that caused it, if the reason has one.
     """
 
     assignment: Assignment
     reason: str
     retired: Mapping[str, str]
     later: bool = False
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,8 @@ def assign(step: Restart, assignment: Assignment, known: ReplanInput, *, num_end
     following = dataclasses.replace(
         assignment, plan=plan, attempt=assignment.attempt + 1, num_ended=num_ended, last_hosts=hosts
     )
-    return Following(following, step.reason, {host: why for host, why in left_out.items() if host not in known.retired})
+    retired = {host: why for host, why in left_out.items() if host not in known.retired}
+    return Following(following, step.reason, retired, error=step.error)
 
 
 def on_later_hosts(reason: str, assignment: Assignment, *, num_ended: int) -> Following:

@@ -47,13 +47,15 @@ class Ended:
 class Restart:
     """Start again without the hosts of `gone`, and without `suspects` if others can replace them (host -> reason).
 
-    `requeued`: the engine has taken all hosts and gives others later.
+    `requeued`: the engine has taken all hosts and gives others later. `error`: that of the rank whose exit code is the
+    reason.
     """
 
     reason: str
     gone: Mapping[str, str] = field(default_factory=dict)
     suspects: Mapping[str, str] = field(default_factory=dict)
     requeued: bool = False
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ def next_step(ended: Ended, policy: Policy, faults: tuple[str, ...], requeue: st
     suspects = {}
     if host and host not in ended.unreachable and (ended.outcome.verdict.kind == HOST_LOST or host in faults):
         suspects = {host: why}
-    return Restart(why, dict(ended.unreachable), suspects)
+    return Restart(why, dict(ended.unreachable), suspects, error=_error_of_exit_code(ended.outcome, policy.exit_codes))
 
 
 def ended_by_engine(outcome: Outcome) -> bool:
@@ -103,10 +105,21 @@ def infrastructure_failure(outcome: Outcome, exit_codes: tuple[int, ...]) -> str
         return f"host {verdict.host} was lost"
     if verdict.kind == "lease":
         return "the hosts had no controller for longer than the lease"
-    if verdict.kind != "rank_failed":
-        return ""
-    row = next((row for row in outcome.ranks if row.rank == verdict.rank), None)
+    row = _first_failed(outcome)
     return _infrastructure_failure_of_rank(row, exit_codes) if row is not None else ""
+
+
+def _error_of_exit_code(outcome: Outcome, exit_codes: tuple[int, ...]) -> str:
+    """The error of a rank that ended with one of these codes. That of a killed rank would be one it survived."""
+    row = _first_failed(outcome)
+    return outcome.verdict.error if row is not None and row.exit_code in exit_codes else ""
+
+
+def _first_failed(outcome: Outcome) -> RankOutcome | None:
+    verdict = outcome.verdict
+    if verdict.kind != "rank_failed":
+        return None
+    return next((row for row in outcome.ranks if row.rank == verdict.rank), None)
 
 
 def _infrastructure_failure_of_rank(row: RankOutcome, exit_codes: tuple[int, ...]) -> str:

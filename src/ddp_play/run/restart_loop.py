@@ -261,6 +261,7 @@ class RestartLoop:
             "restart",
             attempt=following.assignment.attempt,
             reason=following.reason,
+            error=following.error,
             retired=dict(following.retired),
             new=[name for name in hosts if name not in before],
             hosts=hosts,

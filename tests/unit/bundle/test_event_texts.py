@@ -30,10 +30,14 @@ EXITED = {"type": "rank", "rank": 3, "host": "h2", "state": "exited", "how": "ex
         (
             {"type": "restart", "attempt": 2, "reason": "h2 is lost", "retired": {"h2": "x"}, "new": ["h3"]},
             [
-                ("h2 is lost: restarting as attempt 2", Level.WARNING),
+                ("restarting as attempt 2: h2 is lost", Level.WARNING),
                 ("host h2 is retired: x", Level.NOTICE),
                 ("replacement host: h3", Level.NOTICE),
             ],
+        ),
+        (
+            {"type": "restart", "attempt": 3, "reason": "code 75", "error": "E: full", "retired": {}, "new": []},
+            [("restarting as attempt 3: code 75: E: full", Level.WARNING)],
         ),
         (
             {"type": "replaced", "hosts": {"h2": "16 MiB free"}, "new": []},

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from ddp_play.bundle.paths import write_json
 from ddp_play.bundle.verb_paths import VerbPaths
-from ddp_play.cli import engine_start, engine_verb
+from ddp_play.cli import engine_job, engine_verb
 from ddp_play.cli.engine_verb import Watched, without_engine
 from ddp_play.cli.main import app
 from ddp_play.engines.interface import AllocationState, Ending, Phase
@@ -123,7 +123,7 @@ def allocates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple
         return job()
 
     monkeypatch.setenv("DDP_PLAY_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(engine_start, "read_job", read)
+    monkeypatch.setattr(engine_job, "read_job", read)
     monkeypatch.setattr(engine_verb, "engine_named", lambda _name: engine)
     signals = (signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.getsignal(number) for number in signals}

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from ddp_play.ansible.plugin_variables import RUN_DIR_ENV
 from ddp_play.bundle.paths import RunPaths, write_json
-from ddp_play.cli import engine_start
+from ddp_play.cli import engine_job
 from ddp_play.cli.main import app
 from ddp_play.testing import FakePlaybookRunner
 from tests.unit.build import job
@@ -22,7 +22,7 @@ def playbook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         found = job(hosts=2, slurm={"partition": "cpu", "account": "lab"})
         write_json(RunPaths(Path(request.environment[RUN_DIR_ENV])).job, found.model_dump(mode="json"))
 
-    monkeypatch.setattr(engine_start, "AnsibleRunner", lambda: FakePlaybookRunner(work=work))
+    monkeypatch.setattr(engine_job, "AnsibleRunner", lambda: FakePlaybookRunner(work=work))
     path = tmp_path / "train.yml"
     path.touch()
     return str(path)

@@ -44,7 +44,7 @@ def test_a_restart_reads_the_old_logs_to_their_end_and_names_new_hosts(capsys: p
     view.refresh()
     captured = capsys.readouterr()
     assert captured.out.splitlines() == ["h1:0: one", "h1:0: two"]
-    assert "h2 was lost: restarting as attempt 2" in captured.err
+    assert "restarting as attempt 2: h2 was lost" in captured.err
     assert "host h2 is retired: no answer" in captured.err
     assert "replacement host: h3" in captured.err
 

@@ -81,6 +81,21 @@ def test_a_verb_imports_only_what_it_needs(words: str) -> None:
     assert (needed - found, others & found) == (set(), set())
 
 
+def test_a_run_imports_nothing_but_what_starts_its_background_process(tmp_path: Path) -> None:
+    """pydantic is not among them: typer reads every option that has a value with it."""
+    playbook = tmp_path / "train.yml"
+    playbook.touch()
+    words = ["run", str(playbook), "-i", "h1,", "-d"]
+    code = "import sys, ddp_play.cli.run; ddp_play.cli.run.start_background = lambda *_: ''; "
+    code += f"from ddp_play.cli.main import app; app({words!r}, standalone_mode=False); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    found = set(done.stdout.splitlines()[-1].split())
+    others = {"jinja2", "yaml", "ansible_runner", "ddp_play.planning.job", "ddp_play.planning.slurm_settings"}
+    others |= {"ddp_play.run.dry_run", "ddp_play.run.job_reading", "ddp_play.cli.engine_job", "ddp_play.cli.plan"}
+    assert others & found == set()
+    assert "ddp_play.run.submission" in found
+
+
 def test_a_paragraph_of_the_help_is_folded_by_the_terminal() -> None:
     text = "One.\n\nTwo\nthree.\n\n[bold]Examples[/]\n\n  ddp-play run\n\n  ddp-play ps\n  ddp-play top"
     assert flowing(text) == "One.\n\nTwo three.\n\n[bold]Examples[/]\n\n  ddp-play run\n\n  ddp-play ps\n  ddp-play top"

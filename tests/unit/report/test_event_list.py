@@ -32,7 +32,7 @@ def rows(*events: dict[str, Any]) -> dict[str, Any]:
         ({"type": "host", "host": "h1", "state": "silent", "why": ""}, "host h1 does not answer; trying again", False),
         (
             {"type": "restart", "reason": "host h2 was lost", "attempt": 2, "retired": {"h2": "lost"}, "new": ["h3"]},
-            "host h2 was lost: restarting as attempt 2; host h2 is retired: lost; replacement host: h3",
+            "restarting as attempt 2: host h2 was lost; host h2 is retired: lost; replacement host: h3",
             False,
         ),
         ({"type": "waiting", "reason": "busy"}, "waiting for slots: busy", False),

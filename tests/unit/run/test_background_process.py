@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ddp_play.ansible.facts_cache import facts_cache
 from ddp_play.ansible.plugin_variables import FACTS_ENV, RUN_DIR_ENV
 from ddp_play.ansible.runner import Passwords, PlaybookOutcome, PlaybookRequest, PlaybookStatus, TaskFailure
 from ddp_play.bundle.journal import read_events
@@ -13,7 +16,6 @@ from ddp_play.bundle.outcome import Outcome, RankOutcome, RunStatus, Verdict
 from ddp_play.bundle.paths import RunPaths, read_json, write_json
 from ddp_play.errors import HostNotReady, UsageError
 from ddp_play.run.background_process import run_playbook
-from ddp_play.run.dry_run import facts_cache
 from ddp_play.testing import FakePlaybookRunner
 
 if TYPE_CHECKING:
@@ -195,3 +197,10 @@ def test_a_play_is_an_event(paths: RunPaths) -> None:
         paths, FakePlaybookRunner(events=({"event": "playbook_on_play_start", "event_data": {"name": "Train"}},))
     )
     assert [row["name"] for row in read_events(paths.events) if row["type"] == "play"] == ["Train"]
+
+
+def test_it_imports_neither_the_models_of_planning_nor_templates() -> None:
+    code = "import sys, ddp_play.run.background_process; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    found = set(done.stdout.split())
+    assert {"pydantic", "jinja2", "yaml", "ansible_runner", "ddp_play.planning.job"} & found == set()

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
+from ddp_play.ansible.facts_cache import facts_cache
 from ddp_play.ansible.plugin_variables import FACTS_ENV, RUN_DIR_ENV, USE_CACHED_ENV
 from ddp_play.ansible.runner import Passwords, PlaybookOutcome, PlaybookRequest, PlaybookStatus, TaskFailure
 from ddp_play.bundle.outcome import error_outcome
 from ddp_play.bundle.paths import RunPaths, home, write_json
 from ddp_play.errors import CheckFailed, DdpPlayError, HostNotReady, Interrupted, UsageError
-from ddp_play.run.dry_run import dry_run, facts_cache
+from ddp_play.run.dry_run import dry_run
 from ddp_play.run.source_snapshot import take_snapshot
 from ddp_play.testing import FakePlaybookRunner
 from tests.unit.build import hosts, job, plan
@@ -102,22 +103,3 @@ def test_the_planners_error_precedes_that_of_the_playbook(error: DdpPlayError) -
 def test_a_playbook_that_failed_before_planning(status: PlaybookStatus, error: type[DdpPlayError]) -> None:
     with pytest.raises(error):
         dry_run(REQUEST, Passwords(), FakePlaybookRunner(PlaybookOutcome(status, 2, (), "tail")))
-
-
-@pytest.mark.parametrize(
-    ("other", "same"),
-    [
-        ({"cwd": "/elsewhere"}, True),
-        ({"playbook": "/other.yml"}, True),
-        ({"inventory": ("/inv2",)}, False),
-        ({"inventory": ("/inv", "/inv2")}, False),
-    ],
-)
-def test_facts_are_cached_by_inventory(other: dict[str, Any], same: bool) -> None:
-    given = PlaybookRequest(**{"playbook": "/play/train.yml", "inventory": ("/inv",), "cwd": "/play", **other})
-    assert (facts_cache(given) == facts_cache(REQUEST)) is same
-
-
-def test_without_an_inventory_the_directory_counts() -> None:
-    here, there = (PlaybookRequest("/p.yml", (), where) for where in ("/a", "/b"))
-    assert facts_cache(here) != facts_cache(there)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ddp_play.ansible.facts_cache import facts_cache
 from ddp_play.ansible.plugin_variables import FACTS_ENV, RUN_DIR_ENV
 from ddp_play.ansible.runner import Passwords, PlaybookRequest
 from ddp_play.bundle.outcome import error_outcome
 from ddp_play.bundle.paths import RunPaths, write_json
 from ddp_play.errors import HostNotReady
-from ddp_play.run.dry_run import facts_cache
 from ddp_play.run.job_survey import survey_job
 from ddp_play.testing import FakePlaybookRunner
 from tests.unit.build import hosts, job, plan

@@ -39,10 +39,10 @@ def test_a_spare_takes_the_place_of_a_lost_host() -> None:
 
 
 def test_without_a_lost_host_the_same_hosts_start_again() -> None:
-    step = assign(Restart("rank 0 was killed"), given(), replan_input(), num_ended=1)
+    step = assign(Restart("rank 0 was killed", error="E: full"), given(), replan_input(), num_ended=1)
     assert isinstance(step, Following)
     assert [host.name for host in step.assignment.plan.hosts] == ["h1", "h2"]
-    assert dict(step.retired) == {}
+    assert (dict(step.retired), step.error) == ({}, "E: full")
 
 
 def test_hosts_that_were_retired_before_stay_out_and_are_not_listed_again() -> None:

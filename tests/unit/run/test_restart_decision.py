@@ -44,6 +44,22 @@ def test_failures_of_the_infrastructure_restart(case: Ended, policy: Policy, rea
 
 
 @pytest.mark.parametrize(
+    ("row", "policy", "error"),
+    [
+        ({"exit_code": 75}, Policy(1, (75,)), "ValueError: loss is nan"),
+        (KILLED, ONCE, ""),  # whatever its log shows, it survived it
+        (KILLED, Policy(1, (137,)), "ValueError: loss is nan"),
+    ],
+)
+def test_a_restart_for_an_exit_code_has_the_error_of_the_rank(row: dict[str, Any], policy: Policy, error: str) -> None:
+    case = ended(**row)
+    verdict = dataclasses.replace(case.outcome.verdict, error="ValueError: loss is nan")
+    step = next_step(dataclasses.replace(case, outcome=dataclasses.replace(case.outcome, verdict=verdict)), policy, ())
+    assert isinstance(step, Restart)
+    assert step.error == error
+
+
+@pytest.mark.parametrize(
     ("case", "policy"),
     [
         (ended(**KILLED), Policy(0)),
