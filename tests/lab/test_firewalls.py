@@ -169,7 +169,8 @@ def test_a_connection_from_a_peer_shows_what_no_rule_tells(site: Site) -> None:
     assert done.returncode == 1
     cells = {cell["host"]: cell for cell in report["cells"]}
     assert "h2 does not reach port 29" in cells["h1"]["message"]
-    assert "(firewalld)" in cells["h1"]["message"]
+    assert "although the rules are there" in cells["h1"]["message"]
+    assert "a deny: nft list ruleset" in cells["h1"]["message"]
     assert cells["h2"]["status"] == "ok"
 
 

@@ -63,6 +63,7 @@ def test_a_run_that_ends_before_its_supervisor_starts_has_a_page(
 ) -> None:
     """Its controller was lost and there is no restart left: this start only writes down the end."""
     monkeypatch.delenv("DDP_PLAY_REPORT")
+    monkeypatch.setattr(allocated_controller, "REPORT_S", 120.0)  # of a machine whose other tests take its cores
 
     def begin(paths: RunPaths, _cause: Any, _words: str) -> bool:
         write_json(paths.run, {**read_json(paths.run), "status": "failed", "exit_code": 69})
