@@ -21,16 +21,16 @@ DROP_IN = "# Managed by ddp-play (role nfs_client)\n[Unit]\nStartLimitIntervalSe
 def with_recorded(mounts: Sequence[Mount], entries: Mapping[str, Any]) -> List[Mount]:
     """The mounts, and those whose line the role has written and that the inventory does not have any more.
 
-    entries: of the role in the record. The others have `recorded`, the line that was written.
+    entries: of the role in the record. Mounts of which it has a line have that as `written`.
     """
     lines = mount_lines.recorded_beyond(entries, {mount["mountpoint"] for mount in mounts})
-    return [*mounts, *map(_of_line, lines)]
+    return [*mount_lines.with_written(mounts, entries), *map(_of_line, lines)]
 
 
 def _of_line(line: mount_lines.Line) -> Mount:
     server, _, path = line.source.partition(":/")
     row = {"server": server, "path": f"/{path}", "mountpoint": line.mountpoint, "options": line.options}
-    return {**row, "recorded": line.text}
+    return {**row, mount_lines.WRITTEN: line.text}
 
 
 def lookups(mounts: Sequence[Mount]) -> Dict[str, List[str]]:
@@ -58,7 +58,8 @@ def decide(state: Mapping[str, Any], mounts: Sequence[Mount], options: Sequence[
     """Decision on the wanted mounts. `options` are those of a mount that names none.
 
     `own` are mounts whose server is the host itself, `loops` the mount points of those that it would mount, and
-    `wanted` all others; `ours` are those of them that the inventory has or whose line is as the role wrote it.
+    `wanted` all others; `ours` are those mounts whose line of fstab is as the role wrote it, and `free` those
+    and the ones without a mount, whose mount points may go.
     `unresolved` (servers) and `occupied` (mount points with files) cannot work. `not_mounted` and
     `not_in_fstab` differ from the wanted state, `pending` are both. `replaced` are those of `not_mounted` under whose
     mount point another NFS mount is, `mounted` those of `ours` under whose mount point any NFS mount is. `silent` are
@@ -72,12 +73,13 @@ def decide(state: Mapping[str, Any], mounts: Sequence[Mount], options: Sequence[
     not_mounted = [mount for mount in wanted if not _is_mounted(mount, there, mount.get("options", options))]
     fstab = state["files"][FSTAB]["content"]
     not_in_fstab = [mount for mount in wanted if fstab_line(mount, options) not in fstab.splitlines()]
-    ours = [mount for mount in wanted if "recorded" not in mount or mount["recorded"] in fstab.splitlines()]
+    ours = [mount for mount in mounts if mount_lines.is_as_written(mount, fstab)]
     return {
         "own": own,
         "loops": [mount["mountpoint"] for mount in own if mount["path"] != mount["mountpoint"]],
         "wanted": wanted,
         "ours": ours,
+        "free": [mount for mount in mounts if mount in ours or mount["mountpoint"] not in targets],
         "unresolved": _unique([m["server"] for m in mounts if _answer(commands, m)["rc"] != 0]),
         "occupied": [m["mountpoint"] for m in wanted if m["mountpoint"] not in targets and _has_files(commands, m)],
         "mounted": [mount for mount in ours if mount["mountpoint"] in targets],

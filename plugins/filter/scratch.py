@@ -35,10 +35,12 @@ def _complete(row: FileSystem, options: Sequence[str]) -> Dict[str, Any]:
 def with_recorded(filesystems: Sequence[FileSystem], entries: Mapping[str, Any]) -> List[FileSystem]:
     """Complete file systems, and those whose line the role has written and that the inventory does not have any more.
 
-    entries: of the role in the record. The others have `recorded` and are found by their label.
+    entries: of the role in the record. The others have `recorded` and are found by their label. All of which it has a
+    line have that as `written`.
     """
     lines = mount_lines.recorded_beyond(entries, {row["mountpoint"] for row in filesystems})
-    return [*filesystems, *map(_of_line, lines)]
+    found: List[FileSystem] = [*mount_lines.with_written([*filesystems, *map(_of_line, lines)], entries)]
+    return found
 
 
 def _of_line(line: mount_lines.Line) -> FileSystem:
@@ -69,14 +71,15 @@ def decide(state: Mapping[str, Any], filesystems: Sequence[FileSystem]) -> Dict[
 
     `problems` are refused. `to_make` have an empty device; `to_mount` are not mounted, `to_write` not in fstab,
     `to_own` have another mode or owner; `changes` names all of these. `mounted` are at their mount point, and
-    `to_unmount` those of them whose line nobody has changed since the inventory lost them. `ours` have their label, and
-    `named` are those of them that the inventory has.
+    `to_unmount` those of them whose line is as the role wrote it. `ours` have their label, and `named` are those of
+    them that the inventory has and that nothing keeps mounted.
     """
     answers = {row["device"]: _answers(state, row["device"]) for row in filesystems}
     judged = {
         row["device"]: block_devices.judge(answers[row["device"]], row["fstype"], row["label"]) for row in filesystems
     }
-    lines = state["files"][FSTAB]["content"].splitlines()
+    fstab = state["files"][FSTAB]["content"]
+    lines = fstab.splitlines()
     mounted = [row for row in filesystems if row["mountpoint"] in block_devices.mounts(answers[row["device"]])]
     ours = [row for row in filesystems if judged[row["device"]][0] == block_devices.OURS]
     found: Dict[str, List[Any]] = {
@@ -91,15 +94,16 @@ def decide(state: Mapping[str, Any], filesystems: Sequence[FileSystem]) -> Dict[
     problems = [f"{device} {reason}" for device, (_, reason) in judged.items() if reason]
     problems += _twice(filesystems, answers) + _occupied(state, [row for row in filesystems if row not in mounted])
     problems += [f"{device} is no path in {BY_ID}" for device in judged if not device.startswith(BY_ID)]
-    given = [row for row in filesystems if row["line"] in lines or not row.get("recorded")]
+    to_unmount = [row for row in mounted if mount_lines.is_as_written(row, fstab)]
+    free = [row for row in ours if row not in mounted or row in to_unmount]
     return {
         **found,
         "problems": problems,
         "changes": names,
         "mounted": mounted,
         "ours": ours,
-        "named": [row for row in ours if not row.get("recorded")],
-        "to_unmount": [row for row in mounted if row in given],
+        "named": [row for row in free if not row.get("recorded")],
+        "to_unmount": to_unmount,
     }
 
 

@@ -9,6 +9,7 @@ from typing import Any, Dict, List, Tuple
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.ddp.play.plugins.module_utils import changes, file_replacement, host_record, mount_lines
+from ansible_collections.ddp.play.plugins.module_utils.mount_lines import is_for
 
 DOCUMENTATION = r"""
 module: fstab
@@ -17,7 +18,7 @@ description:
   - C(present) gives each mount point its line and leaves every other line as it is, byte for byte. Nothing is mounted,
     unmounted or remounted. What was there for the mount point is recorded on the host.
   - C(absent) removes the lines of the record and writes what they replaced. A line that somebody changed since then
-    stays, and is returned in I(kept). A line without a record is removed.
+    stays, and is returned in I(kept). A line without a record is the site's and stays.
 options:
   role:
     description: Name of the role, as in M(ddp.play.host_record).
@@ -85,12 +86,6 @@ LINE = re.compile(r"[^\n]*\n|[^\n]+")
 Row = Dict[str, Any]  # of the record: `line` that the role wrote, `before` (lines), `joined` (no newline before it)
 
 
-def is_for(line: str, mountpoint: str) -> bool:
-    """Whether a line mounts something there."""
-    fields = line.split()
-    return len(fields) > 1 and not fields[0].startswith("#") and fields[1] == mount_lines.escaped(mountpoint)
-
-
 def with_line(lines: List[str], mountpoint: str, line: str) -> Tuple[List[str], Row]:
     """The lines with this one for the mount point, in place of the first that was there, and what was there."""
     there = [number for number, text in enumerate(lines) if is_for(text, mountpoint)]
@@ -128,11 +123,13 @@ def put(lines: List[str], want: Row, recorded: Dict[str, Row], adopted: bool) ->
 def take(lines: List[str], mountpoint: str, recorded: Dict[str, Row], kept: List[str]) -> List[str]:
     """The lines without the role's line for a mount point; adds the mount point to `kept` if it is not the role's."""
     row = recorded.pop(mountpoint, None)
+    if row is None:
+        return lines
     there = [text.rstrip("\n") for text in lines if is_for(text, mountpoint)]
-    if row and there and there != [row["line"]]:
+    if there and there != [row["line"]]:
         kept.append(mountpoint)
         return lines
-    return without_line(lines, mountpoint, row or {"before": [], "joined": False})
+    return without_line(lines, mountpoint, row)
 
 
 def save(want: Dict[str, Any], recorded: Dict[str, Row]) -> None:

@@ -35,10 +35,11 @@ NOTHING: dict[str, Any] = {
     "own": [],
     "loops": [],
     "wanted": [DATA],
-    "ours": [DATA],
+    "ours": [],
+    "free": [],
     "unresolved": [],
     "occupied": [],
-    "mounted": [DATA],
+    "mounted": [],
     "not_mounted": [],
     "not_in_fstab": [],
     "replaced": [],
@@ -47,7 +48,7 @@ NOTHING: dict[str, Any] = {
 }
 
 # The decision of a host whose own address the server's name has.
-ITSELF = {"own": [DATA], "loops": ["/data"], "wanted": [], "ours": [], "mounted": []}
+ITSELF = {"own": [DATA], "loops": ["/data"], "wanted": []}
 
 
 def answer(stdout: str = "", rc: int = 0) -> dict[str, Any]:
@@ -74,7 +75,7 @@ def state(fstab: str = LINE, **commands: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_no_mounts_give_an_empty_decision() -> None:
-    assert nfs_client.decide(state(), [], OPTIONS, "") == {**NOTHING, "wanted": [], "ours": [], "mounted": []}
+    assert nfs_client.decide(state(), [], OPTIONS, "") == {**NOTHING, "wanted": []}
 
 
 @pytest.mark.parametrize(
@@ -83,11 +84,11 @@ def test_no_mounts_give_an_empty_decision() -> None:
         (state(), {}),
         (
             state(mounted=answer(rc=1), content__data=answer()),
-            {"mounted": [], "not_mounted": [DATA], "pending": [DATA]},
+            {"free": [DATA], "not_mounted": [DATA], "pending": [DATA]},
         ),
         (
             state(mounted=answer(rc=1)),
-            {"mounted": [], "not_mounted": [DATA], "pending": [DATA], "occupied": ["/data"]},
+            {"free": [DATA], "not_mounted": [DATA], "pending": [DATA], "occupied": ["/data"]},
         ),
         (
             state(mounted=mounted(source="old:/srv/data")),
@@ -103,7 +104,7 @@ def test_no_mounts_give_an_empty_decision() -> None:
         (state(fstab="#" + LINE), {"not_in_fstab": [DATA], "pending": [DATA]}),
         (
             state(fstab="", mounted=mounted("/other")),
-            {"mounted": [], "not_mounted": [DATA], "not_in_fstab": [DATA], "pending": [DATA], "occupied": ["/data"]},
+            {"free": [DATA], "not_mounted": [DATA], "not_in_fstab": [DATA], "pending": [DATA], "occupied": ["/data"]},
         ),
         (state(server_nfs1=answer(rc=2)), {"unresolved": ["nfs1"]}),
         (state(addresses=answer("10.1.0.5 ")), ITSELF),
@@ -232,7 +233,10 @@ RECORDED = {"fstab": {"/data": {"line": LINE.strip()}, "/old data": {"line": OLD
 
 def test_the_record_knows_mounts_that_left_the_inventory() -> None:
     assert nfs_client.with_recorded([DATA], {}) == [DATA]
-    assert nfs_client.with_recorded([DATA], RECORDED) == [DATA, {**OLD, "recorded": OLD_LINE}]
+    assert nfs_client.with_recorded([DATA], RECORDED) == [
+        {**DATA, "written": LINE.strip()},
+        {**OLD, "written": OLD_LINE},
+    ]
     assert [mount["path"] for mount in nfs_client.with_recorded([], RECORDED)] == ["/srv/data", "/srv/old"]
 
 
@@ -241,9 +245,24 @@ def test_a_server_by_its_ipv6_address_is_read_from_its_line() -> None:
     assert [(row["server"], row["path"]) for row in nfs_client.with_recorded([], entries)] == [("[fd00::5]", "/srv/d")]
 
 
-@pytest.mark.parametrize(("fstab", "ours"), [(LINE, True), (LINE.replace("hard", "soft"), False), ("", False)])
-def test_a_mount_that_left_the_inventory_is_the_sites_if_its_line_was_changed(fstab: str, ours: bool) -> None:
-    recorded = nfs_client.with_recorded([], {"fstab": {"/data": {"line": LINE.strip()}}})
+@pytest.mark.parametrize("inventory", [[DATA], []], ids=["in the inventory", "not any more"])
+@pytest.mark.parametrize(
+    ("fstab", "ours"),
+    [
+        pytest.param(LINE, True, id="as written"),
+        pytest.param(LINE.replace("hard", "soft"), False, id="changed by hand"),
+        pytest.param(LINE + "nas:/other /data nfs defaults 0 0\n", False, id="another one for the same mount point"),
+        pytest.param("", False, id="removed by hand"),
+    ],
+)
+def test_a_mount_is_the_sites_if_its_line_was_changed(inventory: list[Any], fstab: str, ours: bool) -> None:
+    recorded = nfs_client.with_recorded(inventory, {"fstab": {"/data": {"line": LINE.strip()}}})
     found = nfs_client.decide(state(fstab), recorded, OPTIONS, "")
     assert found["wanted"] == recorded
-    assert found["ours"] == found["mounted"] == (recorded if ours else [])
+    assert found["ours"] == found["mounted"] == found["free"] == (recorded if ours else [])
+
+
+def test_a_mount_that_the_record_does_not_have_is_the_sites() -> None:
+    """Also if its line is the wanted one: the role would have written it, but has not."""
+    found = nfs_client.decide(state(), nfs_client.with_recorded([DATA], {}), OPTIONS, "")
+    assert found["ours"] == found["mounted"] == found["free"] == []

@@ -41,9 +41,10 @@ NOTHING: dict[str, Any] = {
     "changes": [],
     "mounted": [FULL],
     "ours": [FULL],
-    "named": [FULL],
-    "to_unmount": [FULL],
+    "named": [],
+    "to_unmount": [],
 }
+RECORDED = {"fstab": {"/scratch": {"line": LINE}}}
 MAKE, MOUNT = f"file system on {DEVICE}", "mount /scratch"
 OWN = "mode and owner of /scratch"
 
@@ -67,7 +68,7 @@ def test_nothing_wanted() -> None:
         ),
         (
             state(d1=answers(OURS, head=1)),
-            {"to_mount": [FULL], "to_own": [FULL], "changes": [MOUNT, OWN], "mounted": [], "to_unmount": []},
+            {"to_mount": [FULL], "to_own": [FULL], "changes": [MOUNT, OWN], "mounted": [], "named": [FULL]},
         ),
         (state(fstab="#" + LINE), {"to_write": [FULL], "changes": ["line of /scratch"]}),
         (state(owner="755 root root"), {"to_own": [FULL], "changes": [OWN]}),
@@ -131,11 +132,9 @@ def test_entries_of_modules() -> None:
     assert scratch.lines([FULL]) == [{"mountpoint": "/scratch", "line": LINE}]
 
 
-RECORDED = {"fstab": {"/scratch": {"line": LINE}}}
-
-
 def test_the_record_knows_file_systems_that_left_the_inventory() -> None:
-    assert scratch.with_recorded([FULL], RECORDED) == [FULL]
+    assert scratch.with_recorded([FULL], {}) == [FULL]
+    assert scratch.with_recorded([FULL], RECORDED) == [{**FULL, "written": LINE}]
     (row,) = scratch.with_recorded([], RECORDED)
     assert (row["device"], row["line"]) == (f"/dev/disk/by-label/{LABEL}", LINE)
     assert {key: row[key] for key in ("mountpoint", "fstype", "label", "options")} == {
@@ -143,10 +142,22 @@ def test_the_record_knows_file_systems_that_left_the_inventory() -> None:
     }
 
 
-@pytest.mark.parametrize(("fstab", "given"), [(LINE, True), ("#" + LINE, False)])
-def test_what_left_the_inventory_is_unmounted_unless_its_line_was_changed_and_never_wiped(
-    fstab: str, given: bool
+@pytest.mark.parametrize("inventory", [[FULL], []], ids=["in the inventory", "not any more"])
+@pytest.mark.parametrize(
+    ("entries", "fstab", "ours"),
+    [
+        pytest.param(RECORDED, LINE, True, id="as written"),
+        pytest.param(RECORDED, "#" + LINE, False, id="removed by hand"),
+        pytest.param(RECORDED, f"{LINE}\ntmpfs /scratch tmpfs defaults", False, id="another one for the mount point"),
+        pytest.param({}, LINE, False, id="the record has none"),
+    ],
+)
+def test_only_what_the_role_has_written_is_unmounted_and_only_what_the_inventory_has_is_wiped(
+    inventory: list[Any], entries: dict[str, Any], fstab: str, ours: bool
 ) -> None:
-    rows = scratch.with_recorded([], RECORDED)
+    rows = scratch.with_recorded(inventory, entries)
+    if not rows:
+        return
     found = scratch.decide(state(*rows, fstab=fstab), rows)
-    assert (found["to_unmount"], found["ours"], found["named"]) == (rows if given else [], rows, [])
+    assert (found["to_unmount"], found["ours"]) == (rows if ours else [], rows)
+    assert found["named"] == (rows if ours and inventory else [])

@@ -26,3 +26,33 @@ def test_the_record_knows_lines_of_other_mount_points() -> None:
     assert mount_lines.recorded_beyond(ENTRIES, {"/data"}) == [line]
     assert [row.mountpoint for row in mount_lines.recorded_beyond(ENTRIES, ())] == ["/data", "/old data"]
     assert mount_lines.recorded_beyond({}, ()) == []
+
+
+def test_mounts_get_the_line_that_the_record_has() -> None:
+    mounts = [{"mountpoint": "/data"}, {"mountpoint": "/other"}]
+    found = mount_lines.with_written(mounts, ENTRIES)
+    assert found == [{"mountpoint": "/data", "written": ENTRIES["fstab"]["/data"]["line"]}, {"mountpoint": "/other"}]
+    assert mount_lines.with_written(mounts, {}) == mounts
+
+
+@pytest.mark.parametrize(
+    ("mount", "fstab", "as_written"),
+    [
+        ({"mountpoint": "/old data", "written": TEXT}, f"proc /proc proc\n{TEXT}\n", True),
+        ({"mountpoint": "/old data", "written": TEXT}, f"{TEXT}\nnas:/b /old\\040data nfs hard 0 0\n", False),
+        ({"mountpoint": "/old data", "written": TEXT}, TEXT.replace("soft", "hard"), False),
+        ({"mountpoint": "/old data", "written": TEXT}, f"#{TEXT}\n", False),
+        ({"mountpoint": "/old data", "written": TEXT}, "", False),
+        ({"mountpoint": "/old data"}, f"{TEXT}\n", False),
+        ({"mountpoint": "/old data"}, "", False),
+    ],
+)
+def test_a_line_is_as_written_if_it_is_the_only_one_of_its_mount_point(
+    mount: dict[str, str], fstab: str, as_written: bool
+) -> None:
+    assert mount_lines.is_as_written(mount, fstab) is as_written
+
+
+def test_which_mount_point_a_line_is_for() -> None:
+    assert mount_lines.is_for("nas:/a /my\\040data nfs hard 0 0\n", "/my data")
+    assert not mount_lines.is_for("# nas:/a /data nfs hard 0 0\n", "/data")

@@ -136,10 +136,17 @@ def test_the_line_of_another_server_is_given_back_even_then(host: Host) -> None:
     assert host.path.read_text() == SITE + "old:/srv /data nfs hard 0 0\n"
 
 
-def test_a_line_without_a_record_is_removed(host: Host) -> None:
+def test_a_line_without_a_record_is_the_sites_and_stays(host: Host) -> None:
+    """Also one that reads like the role's, and after a first removal."""
+    host.path.write_text(OURS + "\n" + SITE)
+    assert not host.play()["changed"]
+    host.play("absent")
+    assert host.path.read_text() == OURS + "\n" + SITE
     host.path.write_text(OLD + SITE)
-    assert host.play("absent")["ddp_changes"][0]["kind"] == "remove"
-    assert host.path.read_text() == SITE
+    host.play()
+    for changed in (True, False):
+        assert host.play("absent")["changed"] is changed
+        assert host.path.read_text() == OLD + SITE
 
 
 def test_other_entries_of_the_record_stay(host: Host) -> None:
@@ -150,8 +157,3 @@ def test_other_entries_of_the_record_stay(host: Host) -> None:
     assert json.loads(host.record.read_text())["r"]["packages"] == ["nfs-common"]
     host.play("absent")
     assert json.loads(host.record.read_text()) == {key: value for key, value in before.items() if value}
-
-
-def test_a_path_with_a_blank_is_escaped() -> None:
-    assert fstab.is_for("nas:/a /my\\040data nfs hard 0 0\n", "/my data")
-    assert not fstab.is_for("# nas:/a /data nfs hard 0 0\n", "/data")
