@@ -38,6 +38,7 @@ PHASES = {
     "ended": "report",
 }
 _DONE = re.compile(r"payload-done ([0-9.]+)")
+_RANK_DONE = re.compile(r"(?:payload|rank)-done ([0-9.]+)")
 
 
 @dataclass(frozen=True)
@@ -58,12 +59,13 @@ class Bench:
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds from the start of the command to its end, to the end of the payload on rank 0 (None: not reported),
-    and to the begin of each phase.
+    """Seconds from the start of the command to its end, to the end of the payload on rank 0 and on the last rank that
+    ended it (None: not reported), and to the begin of each phase.
     """
 
     total_s: float
     payload_s: float | None
+    last_s: float | None
     phases: dict[str, float] = field(default_factory=dict)
 
 
@@ -81,7 +83,8 @@ def raw(bench: Bench, attempt: int) -> Timing:
         if len(ended) < len(futures) or any(future.exception() for future in ended):
             _raw_end(hosts)  # the other ranks would wait for the failed one
         outputs = [future.result() for future in futures]
-    return Timing(time.time() - started, _payload_s(outputs[0], started))
+    total = time.time() - started
+    return Timing(total, _payload_s(outputs[0], started), _last_s("\n".join(outputs), started, bench.num_hosts))
 
 
 def ddp_play(bench: Bench, attempt: int) -> Timing:
@@ -127,9 +130,11 @@ def _timed_run(bench: Bench, suffix: str, control: str) -> Timing:
     argv = [PROGRAM, "run", str(playbook), "-i", bench.inventory, "--name", name]
     timing = run_command(argv, bench, {"ANSIBLE_SSH_CONTROL_PATH_DIR": control})
     bundle = bench.home / "runs" / name
-    log = bundle / "logs" / "rank-0.log"
+    logs = [bundle / "logs" / f"rank-{rank}.log" for rank in range(bench.num_hosts)]
     started = time.time() - timing.total_s
-    return Timing(timing.total_s, _payload_s(log.read_text(), started), _phases(bundle / "events.jsonl", started))
+    texts = [log.read_text() for log in logs]
+    last_s = _last_s("\n".join(texts), started, bench.num_hosts)
+    return Timing(timing.total_s, _payload_s(texts[0], started), last_s, _phases(bundle / "events.jsonl", started))
 
 
 def run_command(
@@ -150,7 +155,7 @@ def run_command(
         raise RuntimeError(
             f"{shlex.join(argv)} failed with {done.returncode}:\n{done.stdout[-800:]}{done.stderr[-800:]}"
         )
-    return Timing(total, _payload_s(done.stdout, started))
+    return Timing(total, _payload_s(done.stdout, started), _last_s(done.stdout, started, bench.num_hosts))
 
 
 def rival(template: str) -> Callable[[Bench, int], Timing]:
@@ -194,6 +199,12 @@ def _raw_end(hosts: list[HostAccess]) -> None:
 def _payload_s(text: str, started: float) -> float | None:
     found = _DONE.search(text)
     return float(found.group(1)) - started if found else None
+
+
+def _last_s(text: str, started: float, num_ranks: int) -> float | None:
+    """Seconds to the end of the payload on the last of all ranks; None unless all of them report it."""
+    moments = [float(moment) for moment in _RANK_DONE.findall(text)]
+    return max(moments) - started if len(moments) == num_ranks else None
 
 
 def _phases(events: Path, started: float) -> dict[str, float]:

@@ -1,7 +1,8 @@
 """Launch time to the first all-reduce and to the exit, compared with raw ssh: `benchmarks/launch.py --hosts 2,8`.
 
-It starts a lab of each size, runs all launchers in turn in every round, and takes medians, so that other load on
-the machine affects all of them equally. It prints a table and writes all results as JSON.
+The end of the payload is measured on rank 0 and on the last rank. The script starts a lab of each size, runs all
+launchers in turn in every round, and takes medians, so that other load on the machine affects all of them equally. It
+prints a table and writes all results as JSON.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from rich.table import Table
 from rivals.launchers import PINS, Rival, wheels_of
 from staging import IMAGE, command, fetch, stage
 
-COLUMNS = ("to payload s", "to exit s", "payload x raw", "exit s over raw")
+COLUMNS = ("to payload s", "last rank s", "to exit s", "payload x raw", "last rank s over raw", "exit s over raw")
 TRIES = 3
 OURS = ("raw", "ddp-play")
 RETRY_OFFSET = 1000  # a retry needs a port and a run name that no round uses
@@ -141,7 +142,9 @@ def measure_with_retries(name: str, run: Contender, bench: Bench, attempt: int) 
 
 
 def show(results: list[dict[str, Any]], contenders: list[str]) -> None:
-    """Print medians in seconds, and per round compared with raw: ratio to the payload, difference to the exit."""
+    """Print medians in seconds, and per round compared with raw: ratio to the payload, difference to the last rank's
+    payload and to the exit.
+    """
     table = Table("hosts", "launcher", *COLUMNS)
     phases = Table("hosts", "launcher", "phase", "begins at s", "takes s")
     for result in results:
@@ -159,14 +162,21 @@ def show(results: list[dict[str, Any]], contenders: list[str]) -> None:
 def row_cells(rows: list[dict[str, Any]], raw_rows: list[dict[str, Any]]) -> list[str]:
     """Figures of one launcher at one size, as text."""
     pairs = list(zip(rows, raw_rows, strict=True))
-    payload_times = [row["payload_s"] for row in rows if row["payload_s"] is not None]
     ratios = [a["payload_s"] / b["payload_s"] for a, b in pairs if a["payload_s"] and b["payload_s"]]
+    over = [a["last_s"] - b["last_s"] for a, b in pairs if a["last_s"] and b["last_s"]]
     return [
-        f"{statistics.median(payload_times):.1f}" if payload_times else "-",
-        f"{statistics.median(row['total_s'] for row in rows):.1f}",
-        f"{statistics.median(ratios):.2f}" if ratios else "-",
-        f"{statistics.median(a['total_s'] - b['total_s'] for a, b in pairs):+.1f}",
+        median([row["payload_s"] for row in rows if row["payload_s"] is not None], ".1f"),
+        median([row["last_s"] for row in rows if row["last_s"] is not None], ".1f"),
+        median([row["total_s"] for row in rows], ".1f"),
+        median(ratios, ".2f"),
+        median(over, "+.1f"),
+        median([a["total_s"] - b["total_s"] for a, b in pairs], "+.1f"),
     ]
+
+
+def median(values: list[float], form: str) -> str:
+    """The median as text; `-` without values."""
+    return format(statistics.median(values), form) if values else "-"
 
 
 def breakdown(rows: list[dict[str, Any]]) -> list[tuple[str, float, float]]:

@@ -1,4 +1,7 @@
-"""Payload of the launch benchmark, inside every rank: nothing, or one all-reduce of one element."""
+"""Payload of the launch benchmark, inside every rank: nothing, or one all-reduce of one element.
+
+Rank 0 prints `payload-done` and the time, every other rank `rank-done` and the time.
+"""
 
 from __future__ import annotations
 
@@ -34,5 +37,4 @@ def work(kind: str) -> float:
 
 if __name__ == "__main__":
     moment = work(sys.argv[1])
-    if os.environ["RANK"] == "0":
-        print("payload-done", moment, flush=True)
+    print("payload-done" if os.environ["RANK"] == "0" else "rank-done", moment, flush=True)

@@ -35,7 +35,7 @@ class Part:
 
 
 PARTS = (
-    Part("check", "format, lint, types, import contracts, unit and content tests", 160),
+    Part("check", "format, lint, types, import contracts, unit and content tests", 170),
     Part("run-tests", "gloo ranks, whole runs and faults on this machine", 420),
     Part("slurm-tests", "whole runs on a Slurm cluster of three nodes on this machine", 90),
     Part("wheel-demo", "the demo from a wheel in a clean environment", 110),

@@ -12,7 +12,6 @@ from packaging.specifiers import SpecifierSet
 from ddp_play.images.recipe import TESTED_TORCH
 
 ROOT = Path(__file__).resolve().parents[2]
-PIN = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^;\s]+)", re.MULTILINE)
 
 
 def oldest_python() -> str:
@@ -22,12 +21,29 @@ def oldest_python() -> str:
     return f"{found[1]}.0"
 
 
+def pins(text: str) -> set[tuple[str, str]]:
+    """Name in lower case and version of each pin that applies to the oldest Python, by the pins' markers."""
+    oldest = {"python_version": oldest_python().removesuffix(".0"), "python_full_version": oldest_python()}
+    wanted = [Requirement(line) for line in text.splitlines() if line and not line.startswith("#")]
+    return {
+        (one.name.lower(), next(iter(one.specifier)).version)
+        for one in wanted
+        if one.marker is None or one.marker.evaluate(oldest)
+    }
+
+
+def test_a_pin_for_newer_pythons_is_not_one_of_the_oldest() -> None:
+    """A controller with a newer Python has that version installed, and the oldest Python needs another one."""
+    text = '# a comment\nAnsible==12.3.0; python_version < "3.12"\nansible==14.5.0; python_version >= "3.12"\nb==1.0\n'
+    assert pins(text) == {("ansible", "12.3.0"), ("b", "1.0")}
+
+
 def test_pins_of_installed_packages_allow_the_oldest_python() -> None:
-    pins = {(found["name"].lower(), found["version"]) for found in PIN.finditer((ROOT / "constraints.txt").read_text())}
+    known = pins((ROOT / "constraints.txt").read_text(encoding="utf-8"))
     seen, too_new = 0, []
     for package in metadata.distributions():
         name, wanted = package.metadata["Name"], package.metadata.json.get("requires_python", "")
-        if (name.lower(), package.version) in pins:
+        if (name.lower(), package.version) in known:
             seen += 1
             if not SpecifierSet(str(wanted)).contains(oldest_python()):
                 too_new.append(f"{name} {package.version} needs Python {wanted}")
