@@ -6,13 +6,15 @@ import json
 from pathlib import Path
 from typing import Any, Dict, List
 
-from ansible_collections.ddp.play.plugins.module_utils import account_backups, file_replacement
+from ansible_collections.ddp.play.plugins.module_utils import account_backups, file_replacement, installed_packages
 
 RECORD = "/etc/ddp-play/record.json"
 DIRECTORIES = "directories"
 PACKAGES = "packages"  # of a role; written by recorded_packages and added_packages, removed by the first
+PLANNED = "planned"  # likewise, by added_packages: packages of a transaction that may have been cut off
 REPLACED = "replaced"  # likewise: packages of the host that the role's packages replaced
 HELD = "held"  # likewise: packages that the role, and nobody before it, has put on hold
+OF_PACKAGES = (PACKAGES, PLANNED, REPLACED)  # kept by host_record until recorded_packages has removed them
 ACCOUNTS = "accounts"  # directory next to the record
 ACCEPTANCE = "acceptance"  # entries that are there until a new host was checked; never without those of a role
 
@@ -55,9 +57,14 @@ def is_new(path: str) -> bool:
 
 
 def names(path: str, role: str, kind: str) -> List[str]:
-    """Packages in a list of the record of a role, without the architecture of dpkg's names; none if it is damaged."""
+    """Packages in a list of the record of a role, without the architecture of dpkg's names; none if it is damaged.
+
+    PACKAGES has the planned ones too: the role's, if they are on the host.
+    """
     try:
-        return sorted({name.split(":")[0] for name in load(path).get(role, {}).get(kind, [])})
+        entries = load(path).get(role, {})
+        found = entries.get(kind, []) + (entries.get(PLANNED, []) if kind == PACKAGES else [])
+        return sorted({name.split(":")[0] for name in found})
     except (OSError, ValueError, AttributeError):
         return []
 
@@ -70,6 +77,36 @@ def add_names(path: str, role: str, kind: str, names: List[str]) -> None:
     entries = record.get(role, {})
     entries = dict(entries, **{kind: sorted({*entries.get(kind, []), *names})})
     save(path, dict(record, **{role: entries}))
+
+
+def forget_names(path: str, role: str, kind: str, names: List[str]) -> None:
+    """Take names out of a list in the record of a role."""
+    record = load(path)
+    entries = record.get(role, {})
+    left = [name for name in entries.get(kind, []) if name not in names]
+    if left != entries.get(kind, []):
+        entries = {key: value for key, value in dict(entries, **{kind: left}).items() if value or key != kind}
+        save(path, dict(record, **{role: entries}))
+
+
+def note_transaction(path: str, role: str, added: List[str], removed: List[str]) -> Dict[str, List[str]]:
+    """Record the packages that a transaction is about to add and to remove. The names that are new in the record."""
+    entries = load(path).get(role, {})
+    noted = {PACKAGES: added, REPLACED: removed}
+    for kind, names in noted.items():
+        add_names(path, role, kind, names)
+    return {kind: [name for name in names if name not in entries.get(kind, [])] for kind, names in noted.items()}
+
+
+def forget_undone(path: str, role: str, noted: Dict[str, List[str]], listing: str) -> None:
+    """After a transaction that failed: forget packages that it has not added, and those that it has not removed.
+
+    Somebody may install the first ones later, and then they are not the role's. noted: of note_transaction. listing:
+    output of installed_packages.query.
+    """
+    there, working = installed_packages.read(listing), installed_packages.read_working(listing)
+    forget_names(path, role, PACKAGES, [name for name in noted[PACKAGES] if name not in there])
+    forget_names(path, role, REPLACED, [name for name in noted[REPLACED] if name in working])
 
 
 def remove_if_empty(folder: str) -> bool:

@@ -22,3 +22,9 @@ def query() -> List[str]:
 def read(text: str) -> Set[str]:
     """Names in the output of the query; also of packages that were removed and left their configuration."""
     return {line.split()[0] for line in text.splitlines() if not line.endswith(" not-installed")}
+
+
+def read_working(text: str) -> Set[str]:
+    """Names in the output of the query without packages that were removed, or are installed by half."""
+    rows = [line.split() for line in text.splitlines() if line.split()]
+    return {row[0] for row in rows if row[1:] in ([], ["installed"])}

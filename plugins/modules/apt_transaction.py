@@ -8,7 +8,12 @@ import time
 from typing import Dict, List, Optional, Tuple
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.ddp.play.plugins.module_utils import changes, host_record, package_transactions
+from ansible_collections.ddp.play.plugins.module_utils import (
+    changes,
+    host_record,
+    installed_packages,
+    package_transactions,
+)
 
 DOCUMENTATION = r"""
 module: apt_transaction
@@ -40,8 +45,8 @@ options:
     default: false
   role:
     description:
-      - Role in whose record the packages are noted that the transaction adds, dependencies too, before it begins.
-        M(ddp.play.recorded_packages) removes them with C(state=absent).
+      - Role in whose record the packages are noted that the transaction adds, dependencies too, and those that it
+        removes, before it begins. M(ddp.play.recorded_packages) gives both back with C(state=absent).
     type: str
     default: ""
   record:
@@ -167,6 +172,13 @@ def update(module: AnsibleModule, deadline: float) -> str:
     return warnings
 
 
+def forget_undone(module: AnsibleModule, noted: Optional[Dict[str, List[str]]]) -> None:
+    """Keep in the record only what a failed installation has done."""
+    rc, out, _ = module.run_command(installed_packages.DPKG)
+    if noted is not None and rc == 0:
+        host_record.forget_undone(module.params["record"], module.params["role"], noted, out)
+
+
 def main() -> None:
     """Update, simulate, download, install: the first step that fails ends the module, which names it."""
     module = AnsibleModule(
@@ -189,7 +201,7 @@ def main() -> None:
     deadline = time.monotonic() + want["lock_timeout_s"]
     warnings = update(module, deadline)
     rows: Rows = []
-    added: List[str] = []
+    planned, noted = package_transactions.read_apt(""), None
     names = (want["install"], want["remove"])
     # The last step finds all packages in the cache; with --no-download, apt fails for repositories with file: URIs.
     for step, extra in (("plan", ["--simulate"]), ("download", ["--download-only"]), ("install", [])):
@@ -197,10 +209,11 @@ def main() -> None:
         rc, out, err = run(module, argv, deadline)
         if rc == 0 and step == "plan":
             refuse_unasked(module, out)
-            rows, added = simulated_changes(out), package_transactions.read_apt(out).added
+            rows, planned = simulated_changes(out), package_transactions.read_apt(out)
         if rc == 0 and step == "download" and want["role"]:
-            host_record.add_names(want["record"], want["role"], host_record.PACKAGES, added)
+            noted = host_record.note_transaction(want["record"], want["role"], planned.added, planned.removed)
         if rc != 0 and step == "install":
+            forget_undone(module, noted)
             module.fail_json(msg="apt-get failed while it installed: %s" % complaints(err), step=step)
         if rc != 0:
             fail(module, step, err, warnings)

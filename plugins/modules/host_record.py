@@ -188,7 +188,7 @@ def main() -> None:
         restored = restore_settings(module, there.get("settings", {}))
         restored += restore_units(module, there.get("units", {}))
     # The packages of the role stay in the record until recorded_packages has removed them.
-    packages = {key: value for key, value in there.items() if key in (host_record.PACKAGES, host_record.REPLACED)}
+    packages = {key: value for key, value in there.items() if key in host_record.OF_PACKAGES}
     after = packages if want["state"] == "restored" else entries
     if not record and want["state"] == "recorded":
         record = {host_record.ACCEPTANCE: {"due": True}}

@@ -63,6 +63,13 @@ LEFT: list[tuple[str, dict[str, Any], str]] = [
         {"after": {"files": {"/a": ABSENT, "/b": THERE, "/c": THERE}}, "files": {"changed_paths": ["/c"]}},
         "exported directories: /b",
     ),
+    ("python_env", {"made": ["/e"], "state": {"files": {"/e": THERE}}}, "nothing"),
+    ("python_env", {"made": [], "state": {"files": {"/e": ABSENT}}}, "nothing"),
+    (
+        "python_env",
+        {"made": [], "state": {"files": {"/e": THERE}}, "packages_gone": {"kept": ["p"]}},
+        "environment that this role has not created: /e, packages that others need: p",
+    ),
     ("rdma", {"files_gone": {"changed_paths": []}, "ipoib_file": "/a"}, "nothing"),
     (
         "rdma",
@@ -88,7 +95,7 @@ LEFT: list[tuple[str, dict[str, Any], str]] = [
 def test_a_role_says_only_what_it_leaves_on_this_host(role: str, read: dict[str, Any], text: str) -> None:
     tasks = DataLoader().load_from_file(str(ROOT / f"roles/{role}/tasks/remove.yml"), trusted_as_template=True)
     site = {"scratch_wipe": False, "monitoring_dcgm_image": "exporter:1", "inventory_hostname": "h1"}
-    site |= {"rdma_ipoib": [{"interface": "ib0"}]}
+    site |= {"rdma_ipoib": [{"interface": "ib0"}], "python_env_path": "/e"}
     given = {f"__{role}_{name}": value for name, value in ({"packages_gone": NOTHING_KEPT} | read).items()}
     templar = Templar(DataLoader(), {**site, **tasks[-1].get("vars", {}), **given})
     assert templar.template(tasks[-1]["ansible.builtin.debug"]["msg"]) == f"left on h1: {text}"

@@ -154,6 +154,22 @@ def test_a_stack_is_installed_once_and_removed_without_a_trace(host: Host, stack
     assert differing(before, listing(host)) == {}
 
 
+def test_a_directory_of_the_site_is_no_environment_to_remove(host: Host) -> None:
+    """Also not if the role has made an environment of it."""
+    path = "/opt/site/venv"
+    host.sh(f"mkdir -p {path}; echo theirs > {path}/data")
+    variables = STACKS["host"][2][1] | {"python_env_path": path}
+    try:
+        first = host.play("python_env", variables)
+        assert first.rc == 0, first.text
+        gone = host.play("python_env", variables, tasks_from="remove")
+        assert gone.rc == 0, gone.text
+        assert f"environment that this role has not created: {path}" in gone.text
+        assert host.sh(f"cat {path}/data") == "theirs\n"
+    finally:
+        host.sh("rm -r /opt/site")
+
+
 @pytest.mark.parametrize("role", ["docker_engine", "nvidia_driver", "nvidia_container_toolkit", "rdma"])
 def test_a_key_that_is_not_the_vendors_is_refused_first(host: Host, role: str) -> None:
     """The stub repositories are signed with a key of the test, which nothing makes the role trust here."""

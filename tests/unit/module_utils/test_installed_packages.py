@@ -40,3 +40,15 @@ def test_a_host_with_the_tools_of_another_system_is_still_asked_with_its_own(
 def test_names_in_the_list_of_either(text: str, names: set[str]) -> None:
     """A package that left its configuration counts: it can be purged."""
     assert installed_packages.read(text) == names
+
+
+@pytest.mark.parametrize(
+    ("listing", "working"),
+    [
+        ("a installed\nb config-files\nc not-installed\nd half-configured\n", {"a"}),
+        ("a\nb\n", {"a", "b"}),
+        ("", set()),
+    ],
+)
+def test_packages_that_work(listing: str, working: set[str]) -> None:
+    assert installed_packages.read_working(listing) == working

@@ -53,3 +53,27 @@ def test_a_second_record_keeps_the_first(tmp_path: Path) -> None:
     unchanged = answer(tmp_path, "bash installed", before=["bash"])
     assert unchanged["changed"] is False
     assert json.loads((tmp_path / "record.json").read_text())["nvidia_driver"]["packages"] == ["libcuda1", "nvtop"]
+
+
+def record_of(folder: Path) -> Any:
+    path = folder / "record.json"
+    return json.loads(path.read_text())["nvidia_driver"] if path.exists() else None
+
+
+def test_an_installation_that_is_cut_off_leaves_its_packages_to_the_role(tmp_path: Path) -> None:
+    """The power fails before the second task. What was there before is not among them."""
+    answer(tmp_path, "bash installed", names=["bash", "libcuda1", "nvtop"])
+    assert record_of(tmp_path) == {"planned": ["libcuda1", "nvtop"]}
+    listed = answer(tmp_path, "bash installed", "libcuda1 installed", names=["libcuda1", "nvtop"])
+    assert (listed["changed"], record_of(tmp_path)) == (False, {"packages": ["libcuda1"], "planned": ["nvtop"]})
+
+
+def test_an_installation_that_fails_claims_nothing_that_is_not_there(tmp_path: Path) -> None:
+    answer(tmp_path, "bash installed", names=["libcuda1"])
+    answer(tmp_path, "bash installed", before=["bash"])
+    assert record_of(tmp_path) is None
+
+
+def test_check_mode_plans_nothing(tmp_path: Path) -> None:
+    answer(tmp_path, "bash installed", names=["libcuda1"], check=True)
+    assert record_of(tmp_path) is None

@@ -139,18 +139,34 @@ def test_check_mode_names_packages_that_no_list_has_yet(tmp_path: Path) -> None:
     assert subjects(answer) == [SWAPPED[0], SWAPPED[2]]
 
 
+DPKG = """#!/bin/sh
+cat "$(dirname "$0")/there"
+"""
+PLANNED = {"packages": ["docker-ce", "iptables"], "replaced": ["docker.io"]}
+
+
 @pytest.mark.parametrize(
-    ("failing", "recorded"),
-    [("", ["docker-ce", "iptables"]), ("download", None), ("install", ["docker-ce", "iptables"])],
+    ("failing", "there", "recorded"),
+    [
+        ("", "", PLANNED),
+        ("download", "", None),
+        ("install", "docker.io config-files\niptables installed\ndocker-ce half-installed\n", PLANNED),
+        ("install", "docker.io installed\niptables installed\n", {"packages": ["iptables"]}),
+    ],
 )
 def test_what_is_new_is_in_the_record_of_the_role_before_it_is_installed(
-    tmp_path: Path, failing: str, recorded: list[str] | None
+    tmp_path: Path, failing: str, there: str, recorded: dict[str, list[str]] | None
 ) -> None:
-    """What others install meanwhile is not, and neither is a package that gets another version."""
-    (tmp_path / "plan.out").write_text("Inst iptables (1.8)\nInst docker-ce (5:29)\nInst containerd.io [1] (2)\n")
+    """What others install meanwhile is not, and neither are a package that gets another version and one that failed."""
+    (tmp_path / "plan.out").write_text(
+        "Remv docker.io [20.10]\nInst iptables (1.8)\nInst docker-ce (5:29)\nInst containerd.io [1] (2)\n"
+    )
+    (tmp_path / "there").write_text(there)
+    (tmp_path / "dpkg-query").write_text(DPKG)
+    (tmp_path / "dpkg-query").chmod(0o755)
     if failing:
         (tmp_path / f"{failing}.rc").write_text("100")
     record = tmp_path / "etc" / "record.json"
-    play(tmp_path, install=["docker-ce"], role="docker_engine", record=str(record))
-    found = json.loads(record.read_text())["docker_engine"]["packages"] if record.exists() else None
+    play(tmp_path, **{**SWAP, "source": None}, role="docker_engine", record=str(record))
+    found = json.loads(record.read_text())["docker_engine"] if record.exists() else None
     assert found == recorded

@@ -113,11 +113,56 @@ def test_a_package_that_is_replaced_comes_back(machine: Machine) -> None:
 
 
 def test_an_installation_that_was_cut_off_is_recorded(machine: Machine) -> None:
+    """The record has it before the installation begins."""
+    (machine.folder / "apt-get").write_text(APT.replace("*install*) [", "*install*) cp etc/record.json during; ["))
+    machine.play(names=["chrony"])
+    during = json.loads((machine.folder / "during").read_text())
+    assert during["r"]["packages"] == ["chrony", "libedit2"]
+
+
+def test_an_installation_that_fails_claims_nothing_that_is_not_there(machine: Machine) -> None:
+    """What somebody installs afterwards is not the role's. libedit2 was added, chrony was not."""
     apt = machine.folder / "apt-get"
-    apt.write_text(APT.replace("*install*) [", "*install*) exit 9; ["))
+    apt.write_text(APT.replace("*install*) [", "*install*) : > db/libedit2; exit 9; ["))
+    (machine.folder / "going").write_text("systemd-timesyncd")
+    (machine.folder / "db" / "systemd-timesyncd").touch()
+    assert machine.play(names=["chrony"], replaces=["systemd-timesyncd"])["failed"]
+    assert json.loads(machine.record.read_text()) == {"r": {"packages": ["libedit2"]}}
+    apt.write_text(APT)
+    (machine.folder / "db" / "chrony").touch()
+    assert machine.play(state="absent")["packages"] == ["libedit2"]
+    assert machine.packages() == {"bash", "systemd-timesyncd", "chrony"}
+
+
+def test_what_failed_before_does_not_forget_what_is_known(machine: Machine) -> None:
+    machine.play(names=["chrony"])
+    (machine.folder / "db" / "chrony").unlink()  # by hand
+    (machine.folder / "apt-get").write_text(APT.replace("*install*) [", "*install*) exit 9; ["))
     assert machine.play(names=["chrony"])["failed"]
-    assert json.loads(machine.record.read_text())["r"]["packages"] == ["chrony", "libedit2"]
-    assert not machine.play(state="absent")["changed"]
+    assert json.loads(machine.record.read_text()) == {"r": {"packages": ["chrony", "libedit2"]}}
+
+
+def test_a_replaced_package_that_no_repository_has_is_a_warning(machine: Machine) -> None:
+    (machine.folder / "going").write_text("systemd-timesyncd")
+    (machine.folder / "db" / "systemd-timesyncd").touch()
+    machine.play(names=["chrony"], replaces=["systemd-timesyncd"])
+    missing = "*install*timesyncd*) echo 'E: Unable to locate package systemd-timesyncd' >&2; exit 100"
+    (machine.folder / "apt-get").write_text(APT.replace("*install*timesyncd*) : > db/systemd-timesyncd", missing))
+    done = machine.play(state="absent")
+    assert done["packages"] == ["chrony", "libedit2"]
+    (warning,) = done["warnings"]
+    assert "systemd-timesyncd, which the removed packages had replaced: apt-get" in str(warning)
+    assert "Unable to locate package systemd-timesyncd" in str(warning)
+    assert (machine.packages(), machine.record.exists()) == ({"bash"}, False)
+
+
+def test_planned_packages_are_removed_too(machine: Machine) -> None:
+    """The driver's installation was cut off, before added_packages could record what it had added."""
+    machine.record.parent.mkdir()
+    machine.record.write_text(json.dumps({"r": {"planned": ["chrony", "libedit2"]}}))
+    (machine.folder / "db" / "chrony").touch()
+    assert machine.play(state="absent")["packages"] == ["chrony"]
+    assert (machine.packages(), machine.record.exists()) == ({"bash"}, False)
 
 
 def test_check_mode_changes_nothing(machine: Machine) -> None:

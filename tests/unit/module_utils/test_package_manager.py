@@ -6,6 +6,7 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ansible_collections.ddp.play.plugins.module_utils import package_manager
 from ansible_collections.ddp.play.plugins.modules import recorded_packages
 
 from tests.unit.modules.stand_in import StandIn, accepted, documented, play
@@ -36,10 +37,10 @@ OF_SIMULATED: Any = (["libedit2"], ["tzdata"], [], ["ntp", "systemd-timesyncd"])
 
 
 def test_what_a_simulation_adds_and_removes() -> None:
-    found = recorded_packages.package_transactions.read_apt(SIMULATED)
+    found = package_manager.package_transactions.read_apt(SIMULATED)
     assert found == OF_SIMULATED
-    assert recorded_packages.complaints("Hit:1\nE: a\nError: b\nW: c\nE: a\n") == "E: a\nError: b\nW: c"
-    assert recorded_packages.complaints(" Es war nichts \n") == "Es war nichts"
+    assert package_manager.complaints("Hit:1\nE: a\nError: b\nW: c\nE: a\n") == "E: a\nError: b\nW: c"
+    assert package_manager.complaints(" Es war nichts \n") == "Es war nichts"
 
 
 @pytest.mark.parametrize(
@@ -47,8 +48,8 @@ def test_what_a_simulation_adds_and_removes() -> None:
 )
 def test_only_a_lock_is_tried_again(monkeypatch: pytest.MonkeyPatch, rc: int, err: str, tries: int) -> None:
     now = [50.0]
-    monkeypatch.setattr(recorded_packages.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(recorded_packages.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    monkeypatch.setattr(package_manager.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(package_manager.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
     host = StandIn(lambda _argv: (rc, "", err))
     assert manager(monkeypatch, host).run(["apt-get"]) == (rc, "", err)
     assert len(host.asked) == tries
@@ -58,8 +59,8 @@ def test_only_a_lock_is_tried_again(monkeypatch: pytest.MonkeyPatch, rc: int, er
 def test_the_wait_for_a_lock_is_the_one_of_the_option(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     now = [0.0]
     monkeypatch.setattr(shutil, "which", lambda name: name)
-    monkeypatch.setattr(recorded_packages.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(recorded_packages.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    monkeypatch.setattr(package_manager.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(package_manager.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
     host = StandIn(lambda _argv: (100, "", LOCKED), role="r", names=["a"], record=str(tmp_path / "record.json"))
     answer = play(monkeypatch, recorded_packages, host)
     assert (answer["failed"], answer["packages"], answer["kept"], now) == (True, [], [], [302.0])
