@@ -159,12 +159,15 @@ def set_attributes(path: str, want: Want, ids: Ids) -> None:
 
 
 def ensure_absent(module: AnsibleModule, want: Want) -> bool:
-    """Remove a file, link or own empty directory; True if that was done, or would be in check mode."""
+    """Remove a file, link or own empty directory; True if that was done, or would be in check mode.
+
+    A link to a directory is the site's: nothing here makes one.
+    """
     path = Path(want["path"])
     record = module.params["record"]
-    if not os.path.lexists(str(path)):
+    if not os.path.lexists(str(path)) or (path.is_symlink() and path.is_dir()):
         return False
-    if path.is_dir() and not path.is_symlink():
+    if path.is_dir():
         if module.check_mode:
             return host_record.made_here(record, str(path)) and not any(path.iterdir())
         return bool(host_record.remove_made(record, str(path)))
@@ -224,10 +227,15 @@ def ensure_restored(module: AnsibleModule, want: Want) -> bool:
 
 
 def keep_original(want: Want, check_mode: bool) -> bool:
-    """Copy the existing file to the path of the original; True if that was done, or would be in check mode."""
+    """Copy the site's file to the path of the original; True if that was done, or would be in check mode.
+
+    A file that the site has put in place of the role's is newer than an original that is there already. Of texts without
+    a mark nobody can tell whose they are.
+    """
     original = want["original"]
     theirs = os.path.lexists(want["path"]) and OWN_MARK not in (read_text(want["path"]) or "")
-    if not original or not theirs or os.path.lexists(original):
+    is_newer = want["state"] == "absent" or OWN_MARK in want["content"]
+    if not original or not theirs or (os.path.lexists(original) and not is_newer):
         return False
     if not check_mode:
         file_replacement.keep_copy(want["path"], original)

@@ -101,6 +101,25 @@ def test_a_role_says_only_what_it_leaves_on_this_host(role: str, read: dict[str,
     assert templar.template(tasks[-1]["ansible.builtin.debug"]["msg"]) == f"left on h1: {text}"
 
 
+@pytest.mark.parametrize(
+    ("entries", "now", "returns"),
+    [
+        ({"timezone": "UTC", "timezones": ["Europe/Rome"]}, "Europe/Rome", True),
+        ({"timezone": "UTC", "timezones": ["Europe/Rome"]}, "Asia/Tokyo", False),
+        ({"timezone": "UTC", "timezones": ["Europe/Rome"]}, "UTC", False),
+        ({"timezone": "UTC"}, "Asia/Tokyo", False),
+        ({}, "Asia/Tokyo", False),
+    ],
+)
+def test_the_time_zone_returns_only_if_the_role_has_set_the_present_one(
+    entries: dict[str, Any], now: str, returns: bool
+) -> None:
+    own = DataLoader().load_from_file(str(ROOT / "roles/base_os/vars/main.yml"), trusted_as_template=True)
+    read = {"__base_os_record": {"entries": entries}, "__base_os_state": {"commands": {"timezone": {"stdout": now}}}}
+    templar = Templar(DataLoader(), {**own, **read})
+    assert templar.template(trust_as_template("{{ __base_os_timezone_is_ours }}")) is returns
+
+
 def test_a_wiped_device_is_not_left() -> None:
     last = DataLoader().load_from_file(str(ROOT / "roles/scratch/tasks/remove.yml"), trusted_as_template=True)[-1]
     wiped = {"device": "/dev/x"}

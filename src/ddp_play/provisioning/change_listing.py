@@ -115,7 +115,7 @@ def _inferred(result: dict[str, Any], action: str, task: str) -> dict[str, str]:
     """Row for a module that is not ours, from the fields that it returns."""
     path = result.get("dest") or result.get("path")
     if action in ("systemd_service", "systemd", "service") and result.get("name"):
-        return {"kind": _kind_of_unit(result), "what": f"unit {result['name']}", "whose": Owner.THEIRS}
+        return {"kind": _kind_of_unit(result), "what": f"unit {result['name']}", "whose": _owner_of_unit(result["name"])}
     if action == "mount" and result.get("name"):
         # The module does not tell a new mount from one of the site that gets other options.
         return {"kind": ChangeKind.CHANGE, "what": f"mount {result['name']}", "whose": Owner.THEIRS}
@@ -132,6 +132,10 @@ def _kind_of_unit(result: dict[str, Any]) -> ChangeKind:
     was_active = (result.get("status") or {}).get("ActiveState") == "active"
     restarted = result.get("state") == "started" and was_active and "enabled" not in result
     return ChangeKind.RESTART if restarted else ChangeKind.CHANGE
+
+
+def _owner_of_unit(name: str) -> Owner:
+    return Owner.OURS if name.startswith("ddp-") else Owner.THEIRS
 
 
 def _owner_of_file(path: str) -> Owner:

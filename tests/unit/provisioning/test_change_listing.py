@@ -60,6 +60,11 @@ UNIT = {"kind": "restart", "what": "unit x.service", "whose": "ours"}
             {"changed": True, "name": "a.service", "state": "started", "status": {"ActiveState": "inactive"}},
             [("change", "unit a.service", "theirs")],
         ),
+        (
+            "ansible.builtin.systemd_service",
+            {"changed": True, "name": "ddp-firewall.service", "state": "stopped", "status": {"ActiveState": "active"}},
+            [("change", "unit ddp-firewall.service", "ours")],
+        ),
         ("ansible.builtin.file", {"changed": True, "path": "/a", "state": "absent"}, [("remove", "file /a", "theirs")]),
         ("ansible.builtin.apt", {"changed": True, "state": "absent"}, [("remove", "Do it", "theirs")]),
         # What a host may send instead of rows.

@@ -19,18 +19,25 @@ __all__ = ["site"]
 @pytest.mark.parametrize("check", [False, True])
 @pytest.mark.parametrize(
     ("there", "changed"),
-    [("", False), ("file", True), ("link", True), ("broken link", True), ("directory", False)],
+    [
+        ("", False),
+        ("file", True),
+        ("link to a file", True),
+        ("broken link", True),
+        ("directory", False),
+        ("link to a directory", False),
+    ],
 )
 def test_absent(site: Site, there: str, changed: bool, check: bool) -> None:
-    """A directory of somebody else stays, and a link goes without its target."""
+    """A directory of somebody else stays, as does a link to one; another link goes without its target."""
     path, target = site.etc / "x", site.etc / "target"
-    target.mkdir()
+    target.touch() if there == "link to a file" else target.mkdir()
     if there == "file":
         path.write_text("old\n")
     elif there == "directory":
         path.mkdir()
     elif there:
-        path.symlink_to("target" if there == "link" else "nowhere")
+        path.symlink_to("nowhere" if there == "broken link" else "target")
     answer = site.want({"path": "x", "state": "absent"}, check=check)
     assert (answer["changed"], answer["changed_paths"]) == (changed, ["x"] if changed else [])
     left = ["target", "x"] if there and (check or not changed) else ["target"]

@@ -14,19 +14,25 @@ if TYPE_CHECKING:
 __all__ = ["site"]
 
 
+OURS = "# Managed by ddp-play\nours\n"
+
+
 @pytest.mark.parametrize("check", [False, True])
 @pytest.mark.parametrize(
     ("text", "state", "kept_before", "kept"),
     [
         ("theirs\n", "present", None, "theirs\n"),
         ("theirs\n", "absent", None, "theirs\n"),
-        ("theirs\n", "present", "first\n", "first\n"),
+        ("theirs\n", "present", "first\n", "theirs\n"),
+        ("theirs\n", "absent", "first\n", "theirs\n"),
+        ("# Managed by ddp-play\n", "present", "first\n", "first\n"),
+        ("# Managed by ddp-play\n", "absent", "first\n", "first\n"),
         ("# Managed by ddp-play\n", "present", None, None),
         (None, "present", None, None),
         (None, "absent", None, None),
     ],
 )
-def test_the_first_text_of_somebody_else_is_kept(
+def test_the_newest_text_of_somebody_else_is_kept(
     site: Site, text: str | None, state: str, kept_before: str | None, kept: str | None, check: bool
 ) -> None:
     path, original = site.etc / "a", site.etc / "a.orig"
@@ -35,7 +41,7 @@ def test_the_first_text_of_somebody_else_is_kept(
         path.chmod(0o640)
     if kept_before is not None:
         original.write_text(kept_before)
-    want = {"path": "a", "state": state, "content": "ours\n", "original": site.kept("a.orig")}
+    want = {"path": "a", "state": state, "content": OURS, "original": site.kept("a.orig")}
     answer = site.want(want, check=check)
     assert answer["changed"] == (state == "present" or text is not None)
     expected = kept_before if check else kept
