@@ -171,7 +171,8 @@ def undone(state: Mapping[str, Any], notes: Mapping[str, Sequence[str]]) -> Dict
     """What deprovision takes back, from the record and the answers of `undo_commands`.
 
     `accounts` and `groups` (names), `members` and `keys` (rows), as far as they are still there. `busy` are accounts
-    with processes, and `needed` groups that others have; these stay, and so do `homes`. `changes` says in words what
+    with processes, and `needed` groups that others have; these stay, and so do `homes`. `spared` are groups of the site
+    (name and gid) that have the name of an account that goes: userdel takes them along. `changes` says in words what
     goes.
     """
     commands = state["commands"]
@@ -190,6 +191,11 @@ def undone(state: Mapping[str, Any], notes: Mapping[str, Sequence[str]]) -> Dict
         "homes": [there[name][5] for name in accounts if name not in busy],
         "groups": [name for name in groups if name not in needed],
         "needed": needed,
+        "spared": [
+            {"name": name, "gid": known[name][2]}
+            for name in accounts
+            if name not in busy and name in known and name not in groups
+        ],
         "members": [pair for pair in members if pair["user"] in _members(pair["group"], known)],
         "keys": [pair for pair in keys if pair["user"] in there],
     }

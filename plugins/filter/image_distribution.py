@@ -77,6 +77,12 @@ def kept_names(state: Mapping[str, Any], images: Sequence[Image], recorded: Sequ
     return [image["name"] for image in images if image["name"] not in recorded and _inspected(state, image)]
 
 
+def used_names(gone: Mapping[str, Any]) -> List[str]:
+    """Names that the engine refused to remove. gone: result of the loop of `docker image rm`."""
+    results = gone.get("results", [])
+    return [row["__image_distribution_name"] for row in results if row.get("rc", 0) != 0]
+
+
 def _inspected(state: Mapping[str, Any], image: Image) -> Dict[str, Any]:
     """Answer of `docker image inspect`; empty if the host has no such image."""
     answer = state["commands"][image["name"]]
@@ -112,4 +118,5 @@ class FilterModule:
             "image_distribution_pending": pending,
             "image_distribution_removed_names": removed_names,
             "image_distribution_kept_names": kept_names,
+            "image_distribution_used_names": used_names,
         }

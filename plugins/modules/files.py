@@ -229,8 +229,8 @@ def ensure_restored(module: AnsibleModule, want: Want) -> bool:
 def keep_original(want: Want, check_mode: bool) -> bool:
     """Copy the site's file to the path of the original; True if that was done, or would be in check mode.
 
-    A file that the site has put in place of the role's is newer than an original that is there already. Of texts without
-    a mark nobody can tell whose they are.
+    A file that the site has put in place of the role's is newer than an original that is there already. Of texts
+    without a mark nobody can tell whose they are.
     """
     original = want["original"]
     theirs = os.path.lexists(want["path"]) and OWN_MARK not in (read_text(want["path"]) or "")

@@ -39,11 +39,12 @@ LEFT: list[tuple[str, dict[str, Any], str]] = [
         {"undone": BUSY, "after": {"files": {}}},
         "accounts with processes: b, groups that others have: video",
     ),
-    ("image_distribution", {"theirs": [], "stored": []}, "nothing"),
+    ("image_distribution", {"theirs": [], "stored": [], "used": []}, "nothing"),
     (
         "image_distribution",
-        {"theirs": ["a:1"], "stored": ["/data"], "packages_gone": {"kept": ["p"]}},
-        "images that were there before: a:1, images of the registry: /data, packages that others need: p",
+        {"theirs": ["a:1"], "stored": ["/data"], "used": ["b:1"], "packages_gone": {"kept": ["p"]}},
+        "images that were there before: a:1, images that containers use: b:1, images of the registry: /data, "
+        "packages that others need: p",
     ),
     ("monitoring", {"after": {"skipped": True}}, "nothing"),
     ("monitoring", {"after": {"commands": {"image": {"rc": 1}}}}, "nothing"),

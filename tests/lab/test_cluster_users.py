@@ -76,7 +76,8 @@ def login(lab: Lab, key: Path, host: str, command: str) -> str:
 
 
 def test_accounts_come_and_go(lab: Lab, key: Path) -> None:
-    """The plan, two provisionings, logins, a uid that somebody took, deprovision."""
+    """The plan, two provisionings, logins, a uid that somebody took, deprovision. h2 has a group of the user's name."""
+    lab.on("h2", "sudo groupadd --gid 2001 trainer")
     before = {host: (lab.on(host, ACCOUNTS), lab.on(host, KEYS_OF_OPS)) for host in HOSTS}
     planned = play(lab, "provision", key, "--check")
     assert "account trainer (uid 2001)" in json.dumps(planned)

@@ -158,6 +158,15 @@ def test_accounts_with_processes_and_groups_of_others_stay() -> None:
     assert found["homes"] == []
 
 
+def test_a_group_of_the_site_with_the_name_of_an_account_is_spared() -> None:
+    """userdel takes it along; one of the role goes anyway, and that of an account that stays is not in danger."""
+    found = undone(accounts=["trainer"], groups=["vision"])
+    assert found["spared"] == [{"name": "trainer", "gid": "2001"}]
+    assert undone(accounts=["trainer"], groups=["trainer"])["spared"] == []
+    assert undone(processes=True, accounts=["trainer"])["spared"] == []
+    assert undone(group="vision:x:3000:\n", accounts=["trainer"])["spared"] == []
+
+
 def test_members_and_keys_of_accounts_that_were_there_before_are_taken_back() -> None:
     found = undone(members=["trainer vision", "trainer games"], keys=[f"trainer {KEY}", f"gone {KEY}"])
     assert found["members"] == [{"user": "trainer", "group": "vision"}]

@@ -132,3 +132,10 @@ def test_commands(images: list[dict[str, str]], container: list[str], names: lis
 def test_archives_that_are_read_at_once(archives: list[str], plain: bool) -> None:
     assert image_distribution.plain([{"name": "x", "archive": name} for name in archives]) is plain
     assert image_distribution.plain([{"name": "by digest", "digest": DIGEST}])
+
+
+def test_images_that_the_engine_refused_to_remove() -> None:
+    rows = [{"__image_distribution_name": name, **answer} for name, answer in (("a:1", {"rc": 0}), ("b:1", {"rc": 1}))]
+    checked = {"__image_distribution_name": "c:1", "skipped": True}
+    assert image_distribution.used_names({"results": [*rows, checked]}) == ["b:1"]
+    assert image_distribution.used_names({}) == []
