@@ -89,6 +89,11 @@ def left(parts: Mapping[str, Sequence[str]]) -> str:
     return ", ".join(said) or "nothing"
 
 
+def wrong(parts: Mapping[str, Sequence[str]]) -> str:
+    """What is not as wanted, as one text. parts: names by their title, in order; a title without names is not said."""
+    return "; ".join(f"{title}: {', '.join(map(str, names))}" for title, names in parts.items() if names)
+
+
 def text_of(state: Mapping[str, Any], paths: Sequence[str]) -> List[str]:
     """Text of files without blanks around it, in the order of `paths`; empty for a file that is absent."""
     return [str(state["files"][path]["content"]).strip() for path in paths]
@@ -134,6 +139,7 @@ class FilterModule:
             "host_state_existing": existing_files,
             "host_state_text": text_of,
             "host_state_left": left,
+            "host_state_wrong": wrong,
             "host_state_settled": settled,
             "settled_everywhere": settled_everywhere,
         }

@@ -153,3 +153,15 @@ def test_files_of_the_site_that_were_set_aside_come_back_unless_the_site_has_new
     back = host_state.put_back([*aside, paths[1], "/etc/apt/third.list"])
     assert back == [{"path": paths[0], "state": "restored", "original": aside[0]}]
     assert host_state.put_back([]) == []
+
+
+@pytest.mark.parametrize(
+    ("parts", "text"),
+    [
+        ({"packages missing": [], "files that differ": ["/b", "/a"]}, "files that differ: /b, /a"),
+        ({"not running": ["x"], "no metrics from port": [9100]}, "not running: x; no metrics from port: 9100"),
+        ({"packages missing": []}, ""),
+    ],
+)
+def test_only_what_is_wrong_is_said(parts: dict[str, Any], text: str) -> None:
+    assert host_state.wrong(parts) == text
