@@ -28,6 +28,7 @@ try:
     from ddp_play.planning.job_values import PREFIX
     from ddp_play.run.discovery import Discovery, Query
     from ddp_play.run.report_start import reported
+    from ddp_play.run.stop_requests import StopRequests
 except ImportError as error:
     raise AnsibleError(f"the Python package ddp-play is not installed where Ansible runs ({error})") from error
 
@@ -58,8 +59,10 @@ class ActionModule(ActionBase):
         variables = task_vars or {}
         installed_collection.check_same_build(Path(__file__))
         try:
-            with contextlib.closing(Discovery(bounded_execution.answer_limit_s())) as discovery:
-                planned, secrets, registry = self._plan(variables, discovery)
+            paths = plan_action.run_paths()
+            limit_s, stop_requests = bounded_execution.answer_limit_s(), StopRequests(paths)
+            with contextlib.closing(Discovery(limit_s, stop_requests.ends_the_run)) as discovery:
+                planned, secrets, registry = self._plan(variables, discovery, paths)
                 if self._only_plans(variables):
                     return {**result, "changed": False, **planned}
                 with reported(planned["run_dir"]):
@@ -68,13 +71,12 @@ class ActionModule(ActionBase):
             return {**result, "failed": True, "msg": str(error)}
 
     def _plan(
-        self, variables: dict[str, Any], discovery: Discovery
+        self, variables: dict[str, Any], discovery: Discovery, paths: RunPaths
     ) -> tuple[dict[str, Any], JobSecrets, dict[str, str]]:
         """Write the plan into the run's directory. A job that cannot run fails with the error's message and hint.
 
         Also returns what the supervisor needs and no file gets: the job's secrets, and its login at a registry.
         """
-        paths = plan_action.run_paths()
         try:
             return self._planned(variables, discovery, paths)
         except DdpPlayError as error:
@@ -217,7 +219,10 @@ class _Asking:
 
     def rows(self, job: Job, hosts: list[str]) -> dict[str, dict[str, Any]]:
         """Facts and route, or problem, of each of these hosts, and the names of the ddp_* variables that it has."""
-        names = {host: self._ask(host, job) for host in hosts}
+        names = {}
+        for host in hosts:
+            self._discovery.end_if_stopped()
+            names[host] = self._ask(host, job)
         import_module(SUPERVISION)  # what comes next, with the planner, while the hosts answer
         self._discovery.finish()
         return {host: {**self._discovery.rows[host], "variables": names[host]} for host in hosts}

@@ -14,8 +14,8 @@ from ddp_play.errors import UsageError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ddp_play.bundle.paths import RunPaths
     from ddp_play.cli.options import Ansible
+    from ddp_play.cli.run_start import Started
 
 HERE = "ssh"
 
@@ -42,7 +42,7 @@ class EngineOptions:
 
     def submit(
         self, playbook: str | None, inventory: list[str] | None, ansible: Ansible, *, name: str, output: Path | None
-    ) -> RunPaths:
+    ) -> Started:
         """Read the job and submit its run. UsageError or HostNotReady if the engine could never start it."""
         from ddp_play.cli.engine_job import submit_run  # noqa: PLC0415 - pydantic's models take 0.05 s
 

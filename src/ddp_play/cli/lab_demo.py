@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +16,8 @@ from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.next_commands import NextCommand, ddp_play, show
 from ddp_play.cli.progress_display import progress
-from ddp_play.cli.run import stop_on_term, watch
+from ddp_play.cli.run import stop_interrupted, stop_on_term, watch
+from ddp_play.cli.run_start import Started, start_run
 from ddp_play.errors import DdpPlayError, HostNotReady
 from ddp_play.images.archive import has_local_image
 from ddp_play.images.archive import load as load_archive
@@ -30,7 +30,6 @@ from ddp_play.lab.lifecycle import up
 from ddp_play.lab.requirements import NO_RANK_IMAGE, RankImageNeeds
 from ddp_play.lab.spec import LabSpec, make_spec
 from ddp_play.lab.status import read_status
-from ddp_play.run.submission import create_run, start_background
 
 if TYPE_CHECKING:
     from ddp_play.bundle.paths import RunPaths
@@ -124,10 +123,13 @@ def demo(
             planned, needs = _image_needs(wanted)
             lab = _start_hosts(wanted, needs)
             _provide_image(wanted, planned, lab)
-            paths = _start_job(wanted, lab)
+            started = _start_job(wanted, lab)
         except (KeyboardInterrupt, DdpPlayError):
             _report_what_exists(wanted)
             raise
+        paths = started.paths
+        if started.interrupted:
+            stop_interrupted(paths)
         code = watch(paths, ranks="all" if slim else "0")
         if as_json:
             console.as_json(_document(wanted, lab, paths, code))
@@ -178,13 +180,11 @@ def _provide_image(wanted: Demo, planned: PlannedImage | None, lab: UpResult) ->
         load_archive(wanted.image, resolve(str(lab.state.inventory)), progress=listener)
 
 
-def _start_job(wanted: Demo, lab: UpResult) -> RunPaths:
+def _start_job(wanted: Demo, lab: UpResult) -> Started:
     console.note(f"4/4 job: {wanted.playbook}")
     ansible = options.Ansible(extra_vars=[f"ddp_job_image={wanted.image}"])
     request = ansible.request(wanted.playbook, [str(lab.state.inventory)])
-    paths = create_run(request, name="", output=None, argv=sys.argv)
-    console.note_if_any(start_background(paths, Passwords()))
-    return paths
+    return start_run(request, Passwords(), name="", output=None)
 
 
 def _report_what_exists(wanted: Demo) -> None:

@@ -17,10 +17,11 @@ from ddp_play.bundle.paths import RunPaths, read_json, write_json
 from ddp_play.bundle.run_lookup import Run, load
 from ddp_play.cli import console, engine_start, live_view, options
 from ddp_play.cli.error_boundary import error_boundary
+from ddp_play.cli.run_start import Started, start_run
 from ddp_play.cli.run_view import RunView, open_run_view
 from ddp_play.errors import InternalError, Interrupted, UsageError
 from ddp_play.planning.job_values import parse_seconds
-from ddp_play.run.submission import create_run, start_background, take_over_problem
+from ddp_play.run.submission import take_over_problem
 
 
 @options.with_ansible
@@ -63,8 +64,8 @@ def run(
             _show_dry_plan(playbook, inventory, ansible, as_json=as_json)
             return
         stop_on_term()
-        paths = _controller(engine, wait, wait_at_most).submit(playbook, inventory, ansible, name=name, output=output)
-        _print_id_or_watch(paths, detach=detach, ranks=ranks, as_json=as_json, plain=plain)
+        started = _controller(engine, wait, wait_at_most).submit(playbook, inventory, ansible, name=name, output=output)
+        _print_id_or_watch(started, detach=detach, ranks=ranks, as_json=as_json, plain=plain)
 
 
 def _controller(
@@ -97,23 +98,30 @@ class _Here:
         *,
         name: str,
         output: Path | None,
-    ) -> RunPaths:
+    ) -> Started:
         """Start the run's background process."""
         request, passwords = ansible.request(playbook, inventory), ansible.passwords()
         if self.wait or self.wait_at_most:
             request.environment[WAIT_ENV] = _seconds_to_wait(self.wait_at_most)
-        paths = create_run(request, name=name, output=output, argv=sys.argv)
-        console.note_if_any(start_background(paths, passwords))
-        return paths
+        return start_run(request, passwords, name=name, output=output)
 
 
-def _print_id_or_watch(paths: RunPaths, *, detach: bool, ranks: str, as_json: bool, plain: bool) -> None:
+def _print_id_or_watch(started: Started, *, detach: bool, ranks: str, as_json: bool, plain: bool) -> None:
     """Print the run's id if detached; otherwise watch the run to its end and exit with its code."""
-    if detach:
+    paths = started.paths
+    if detach and not started.interrupted:
         _note_allocation(paths)
         _print_detached(paths, as_json=as_json)
         return
+    if started.interrupted:
+        stop_interrupted(paths)
     raise typer.Exit(watch(paths, ranks=ranks, as_json=as_json, plain=plain, opening=_note_run))
+
+
+def stop_interrupted(paths: RunPaths) -> None:
+    """Ask the supervisor to end a run that was interrupted while it was started."""
+    with contextlib.suppress(Interrupted):  # it is over: the view shows how
+        request_stop(paths, now=False, reason="interrupted with Ctrl-C")
 
 
 def _note_run(paths: RunPaths) -> None:

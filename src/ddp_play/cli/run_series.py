@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,11 +12,11 @@ from ddp_play.ansible.runner import AnsibleRunner
 from ddp_play.bundle.paths import RUN_ID, check_run_id, runs_dir, write_bytes, write_json
 from ddp_play.bundle.run_ids import new_run_id
 from ddp_play.cli import console, options
-from ddp_play.cli.run import stop_on_term, watch
+from ddp_play.cli.run import stop_interrupted, stop_on_term, watch
+from ddp_play.cli.run_start import start_run
 from ddp_play.errors import Interrupted, UsageError
 from ddp_play.measuring.measurement_runs import FinishedRun, NextRun, as_one, measurement_variants, request_for
 from ddp_play.run.dry_run import dry_run
-from ddp_play.run.submission import create_run, start_background
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,10 +100,11 @@ def _run_once(
 ) -> FinishedRun:
     """Start one run and follow it to its end. `more`: what its command has at its end."""
     words = (*command, *more)
-    paths = create_run(request_for(request, variant, words), name=name, output=None, argv=sys.argv)
-    console.note_if_any(start_background(paths, passwords))
+    started = start_run(request_for(request, variant, words), passwords, name=name, output=None)
+    if started.interrupted:
+        stop_interrupted(started.paths)
     opening = partial(_note_variant, words=f"{verb} on {variant}")
-    return FinishedRun(variant, paths, watch(paths, ranks="none", opening=opening))
+    return FinishedRun(variant, started.paths, watch(started.paths, ranks="none", opening=opening))
 
 
 def _note_variant(paths: RunPaths, *, words: str) -> None:

@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Any
 from ddp_play.ansible import bounded_execution, host_problems
 from ddp_play.ansible.discover_action import checked_facts
 from ddp_play.ansible.known_problems import Kind
-from ddp_play.errors import HostNotReady
+from ddp_play.errors import HostNotReady, Interrupted
 from ddp_play.guard.protocol import UNREADABLE
 from ddp_play.run.file_limit import more_files
 from ddp_play.run.host_channel import ProcessChannel, wait_any
+from ddp_play.run.stop_requests import NOT_STARTED
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ddp_play.engines.route import Route
 
 BEAT_S = 5.0
@@ -54,12 +57,17 @@ class _Asked:
     row: dict[str, Any] | None = None  # `facts` and `route`, or `problem`
 
 
+def _never() -> bool:
+    return False
+
+
 class Discovery:
     """Channels to hosts and their answers. `rows`: for each host that was asked, `facts` and `route`, or `problem`."""
 
-    def __init__(self, limit_s: float) -> None:
-        """`limit_s`: time that a host has to answer."""
+    def __init__(self, limit_s: float, is_stopped: Callable[[], bool] = _never) -> None:
+        """`limit_s`: time that a host has to answer. `is_stopped`: whether the answers are not wanted any more."""
         self.rows: dict[str, dict[str, Any]] = {}
+        self._is_stopped = is_stopped
         self._limit_s = limit_s
         self._asked: dict[str, _Asked] = {}
         self._limit = contextlib.ExitStack()
@@ -78,9 +86,15 @@ class Discovery:
         self.rows[host] = {"problem": problem}
 
     def finish(self) -> None:
-        """Wait for all answers."""
+        """Wait for all answers. Raises Interrupted once they are not wanted any more."""
         while any(asked.row is None for asked in self._asked.values()):
+            self.end_if_stopped()
             self._pump(0.2)
+
+    def end_if_stopped(self) -> None:
+        """Raise Interrupted if the answers are not wanted any more."""
+        if self._is_stopped():
+            raise Interrupted(NOT_STARTED)
 
     def take(self) -> dict[str, ProcessChannel]:
         """The open channels by host; whoever takes them closes them."""

@@ -11,7 +11,7 @@ from ddp_play.ansible.error_output import NO_HOSTS
 from ddp_play.ansible.facts_cache import facts_cache
 from ddp_play.ansible.plugin_variables import DESCRIBE_ENV, FACTS_ENV, PLAN_TAG, RUN_DIR_ENV, USE_CACHED_ENV
 from ddp_play.bundle.paths import RunPaths, read_json
-from ddp_play.errors import UsageError, error_class
+from ddp_play.errors import Interrupted, UsageError, error_class
 from ddp_play.planning.job import job_from_json
 from ddp_play.planning.plan_document import Plan, plan_from_json
 from ddp_play.run.source_snapshot import files_to_copy
@@ -56,6 +56,8 @@ def run_planning_tasks(
     if verdict := read_json(paths.run).get("verdict"):
         return error_class(verdict["kind"])(verdict["message"], hint=verdict["hint"])
     error = outcome.error()
+    if isinstance(error, Interrupted):
+        return Interrupted("interrupted while the hosts were asked for the plan: nothing was started")
     wanted = paths.job if DESCRIBE_ENV in environment else paths.plan
     if error is None and not wanted.exists():
         return UsageError(

@@ -48,6 +48,11 @@ class StopRequests:
         requeue = bool(order.get("requeue")) and not (now or self._signalled)
         return StopRequest(order.get("reason") or "stopped on request", now, requeue)
 
+    def ends_the_run(self) -> bool:
+        """Is the run to end? An order of the engine, which gives other hosts later, does not end it."""
+        order = self.stop()
+        return order is not None and not order.requeue
+
     def forget_requeue(self) -> None:
         """Remove a request of the engine that has been carried out: it is not about what follows."""
         if (order := self.stop()) is not None and order.requeue:

@@ -59,6 +59,13 @@ def create_run(request: PlaybookRequest, *, name: str, output: Path | None, argv
     return paths
 
 
+def discard_run(paths: RunPaths, output: Path | None) -> None:
+    """Remove a run directory that `create_run` made and whose run was not started, and the link to it."""
+    if output is not None and output.is_symlink():
+        output.unlink()
+    shutil.rmtree(paths.root, ignore_errors=True)
+
+
 def _write_request(paths: RunPaths, request: PlaybookRequest, *, output: Path | None, argv: list[str]) -> None:
     """The folders of the bundle, and its first run.json."""
     paths.create()

@@ -30,7 +30,7 @@ def test_the_command_lines_settings_win(tmp_path: Path, monkeypatch: pytest.Monk
     playbook = tmp_path / "train.yml"
     playbook.touch()
     engine_options = engine_start.EngineOptions("fake", ["partition=gpu"])
-    paths = engine_options.submit(str(playbook), None, NOTHING, name="night-1", output=None)
+    paths = engine_options.submit(str(playbook), None, NOTHING, name="night-1", output=None).paths
     assert (paths.run_id, read_json(paths.run)["status"]) == ("night-1", "waiting")
     settings = engine.wanted[0].job.slurm
     assert (settings.partition, settings.account) == ("gpu", "lab")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ import pytest
 
 from ddp_play.ansible import bounded_execution
 from ddp_play.engines.route import Route
+from ddp_play.errors import Interrupted
 from ddp_play.run import discovery as module
 from ddp_play.run.discovery import Discovery, Query
 from ddp_play.run.host_channel import ProcessChannel, wait_any
@@ -124,6 +126,15 @@ def test_a_host_that_is_silent_is_named_with_its_last_words() -> None:
     assert found["message"] == "it did not answer within 1 s; it said: Your quota is checked"
     assert "a mount that does not answer" in found["hint"]
     assert time.monotonic() - began < 20
+
+
+def test_answers_that_are_not_wanted_any_more_are_not_waited_for() -> None:
+    began = time.monotonic()
+    discovery = Discovery(60.0, lambda: time.monotonic() - began > 0.5)
+    discovery.ask(query("sleep 60"))
+    with contextlib.closing(discovery), pytest.raises(Interrupted, match="stopped before it started"):
+        discovery.finish()
+    assert time.monotonic() - began < 10
 
 
 @pytest.mark.parametrize("where", ["", " >&2"])

@@ -51,6 +51,13 @@ def test_a_requeue_that_was_carried_out_is_forgotten(paths: RunPaths, requeue: d
     assert paths.stop_request(now=False).exists() is stays
 
 
+@pytest.mark.parametrize(("order", "ends"), [(None, False), ({"requeue": "yes"}, False), ({"reason": "enough"}, True)])
+def test_an_order_of_the_engine_ends_no_run(paths: RunPaths, order: dict[str, str] | None, ends: bool) -> None:
+    if order is not None:
+        write_json(paths.stop_request(now=False), order)
+    assert StopRequests(paths).ends_the_run() is ends
+
+
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_requests_a_stop_and_a_second_one_a_stop_now(paths: RunPaths, signum: signal.Signals) -> None:
     before = signal.getsignal(signum)
