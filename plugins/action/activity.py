@@ -14,7 +14,7 @@ from ansible.plugins.action import ActionBase
 try:
     from ddp_play.ansible import bounded_execution, installed_collection
     from ddp_play.ansible.plugin_variables import ACTIVITY_ENV
-    from ddp_play.errors import DdpPlayError
+    from ddp_play.errors import DdpPlayError, UsageError
     from ddp_play.run.discovery import Discovery
     from ddp_play.run.fleet_activity import ActivityOrders, FleetActivity, serve
 except ImportError as error:
@@ -22,6 +22,7 @@ except ImportError as error:
 
 from ansible_collections.ddp.play.plugins.plugin_utils.host_approach import Approaches
 from ansible_collections.ddp.play.plugins.plugin_utils.host_query import ask, query_for
+from ansible_collections.ddp.play.plugins.plugin_utils.limit import refuse_unknown_limit, usage_failure
 
 
 class ActionModule(ActionBase):
@@ -36,6 +37,7 @@ class ActionModule(ActionBase):
         installed_collection.check_same_build(Path(__file__))
         approaches = Approaches(self, variables)
         try:
+            refuse_unknown_limit(variables)
             orders = ActivityOrders.from_text(os.environ[ACTIVITY_ENV])
             with contextlib.closing(Discovery(bounded_execution.answer_limit_s())) as discovery:
                 for host in variables["ansible_play_hosts_all"]:
@@ -44,6 +46,8 @@ class ActionModule(ActionBase):
                 passwords = discovery.passwords()
                 with contextlib.closing(FleetActivity(discovery.rows, discovery.take(), passwords)) as fleet:
                     serve(fleet, orders)
+        except UsageError as error:
+            return {**result, **usage_failure(error)}
         except DdpPlayError as error:
             return {**result, "failed": True, "msg": str(error)}
         return {**result, "changed": False, "answered": True}

@@ -17,13 +17,14 @@ try:
     from ddp_play.checks import record_store
     from ddp_play.checks.check_exchange import exchange
     from ddp_play.checks.check_scope import scope_from_text
-    from ddp_play.errors import DdpPlayError
+    from ddp_play.errors import DdpPlayError, UsageError
     from ddp_play.run.discovery import Discovery
 except ImportError as error:
     raise AnsibleError(f"the Python package ddp-play is not installed where Ansible runs ({error})") from error
 
 from ansible_collections.ddp.play.plugins.plugin_utils.host_approach import Approaches
 from ansible_collections.ddp.play.plugins.plugin_utils.host_query import ask, query_for
+from ansible_collections.ddp.play.plugins.plugin_utils.limit import refuse_unknown_limit, usage_failure
 
 
 class ActionModule(ActionBase):
@@ -38,6 +39,7 @@ class ActionModule(ActionBase):
         installed_collection.check_same_build(Path(__file__))
         approaches = Approaches(self, variables)
         try:
+            refuse_unknown_limit(variables)
             scope = scope_from_text(os.environ[CHECK_SCOPE_ENV])
             with contextlib.closing(Discovery(scope.budget.login_s(bounded_execution.answer_limit_s()))) as discovery:
                 for host in variables["ansible_play_hosts_all"]:
@@ -45,5 +47,7 @@ class ActionModule(ActionBase):
                 discovery.finish()
                 checked = exchange(discovery.rows, discovery.take(), scope, records=record_store.known_mbps)
                 return {**result, "changed": False, "checked": checked}
+        except UsageError as error:
+            return {**result, **usage_failure(error)}
         except DdpPlayError as error:
             return {**result, "failed": True, "msg": str(error)}

@@ -34,6 +34,7 @@ except ImportError as error:
 
 from ansible_collections.ddp.play.plugins.plugin_utils.host_approach import Approach, Approaches
 from ansible_collections.ddp.play.plugins.plugin_utils.host_query import ask, query_of, refuse
+from ansible_collections.ddp.play.plugins.plugin_utils.limit import refuse_unknown_limit
 from ansible_collections.ddp.play.plugins.plugin_utils.vaulted import decrypted_texts, is_vaulted
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ class ActionModule(ActionBase):
     def _planned(
         self, variables: dict[str, Any], discovery: Discovery, paths: RunPaths
     ) -> tuple[dict[str, Any], JobSecrets, dict[str, str]]:
+        refuse_unknown_limit(variables)
         values = {name: self._value(variables, name) for name in Job.model_fields if PREFIX + name in variables}
         failed = set(variables["ansible_play_hosts_all"]) - set(variables["ansible_play_hosts"])
         batch = failed | set(variables["ansible_play_batch"])  # with `serial`, each batch is a job of its own

@@ -14,7 +14,7 @@ from ansible.plugins.action import ActionBase
 try:
     from ddp_play.ansible import bounded_execution, discover_action, host_problems
     from ddp_play.ansible.plugin_variables import SWEEP_ORDERS_ENV, SWEEP_VERB_ENV
-    from ddp_play.errors import HostNotReady
+    from ddp_play.errors import HostNotReady, UsageError
     from ddp_play.run.host_program import preamble
 except ImportError as error:
     raise AnsibleError(f"the Python package ddp-play is not installed where Ansible runs ({error})") from error
@@ -25,6 +25,7 @@ from ansible_collections.ddp.play.plugins.plugin_utils.host_query import (
     program_command,
     wanted_facts,
 )
+from ansible_collections.ddp.play.plugins.plugin_utils.limit import refuse_unknown_limit, usage_failure
 from ansible_collections.ddp.play.plugins.plugin_utils.ssh_connections import share_jump_host
 
 
@@ -37,6 +38,10 @@ class ActionModule(ActionBase):
         """Return the program's answer: the runs that the host knows, what could not be removed, or host facts."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         variables = task_vars or {}
+        try:
+            refuse_unknown_limit(variables)
+        except UsageError as error:
+            return {**result, **usage_failure(error)}
         verb = os.environ[SWEEP_VERB_ENV]
         limit_s = bounded_execution.CLEAN_S if verb == "clean" else bounded_execution.answer_limit_s()
         host = variables["inventory_hostname"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shlex
 import signal
@@ -14,14 +13,14 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ddp_play.ansible.command_file import CommandFileRedactor
 from ddp_play.ansible.default_settings import default_settings
 from ddp_play.ansible.error_output import error_text, refused_values, start_remedy
+from ddp_play.ansible.limit_refusal import refuse_left_out_names
 from ddp_play.errors import CheckFailed, DdpPlayError, HostNotReady, Interrupted, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-MASK = "<not stored>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +84,7 @@ class TaskFailure:
     message: str
     unreachable: bool = False
     bad_arguments: bool = False
+    usage: tuple[str, str] = ("", "")  # message and remedy of a mistake of the command line
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,9 @@ class PlaybookOutcome:
         """Error for this outcome; None if the playbook succeeded. Its hint: `remedy`, and the path of the log."""
         if self.status is PlaybookStatus.OK:
             return None
-        if refused := refused_values((row.host, row.message, row.bad_arguments) for row in self.failures):
+        if refused := next((row.usage for row in self.failures if row.usage[0]), None) or refused_values(
+            (row.host, row.message, row.bad_arguments) for row in self.failures
+        ):
             return UsageError(refused[0], hint=refused[1])
         rows = "\n".join(f"{row.host}: {row.task}: {row.message}" for row in self.failures[:20])
         more = "; ".join(part for part in (remedy, f"whole output: {log}" if log else "") if part)
@@ -151,7 +153,7 @@ class AnsibleRunner:
         private_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         failures: list[TaskFailure] = []
         stats: dict[str, Any] = {}
-        redactor = _CommandFileRedactor(private_dir)
+        redactor = CommandFileRedactor(artifact(private_dir, "command"))
 
         def handle(event: dict[str, Any]) -> bool:
             redactor.redact()
@@ -164,8 +166,13 @@ class AnsibleRunner:
 
         with password_files(passwords) as password_options, _own_signal_handlers():
             result = _run(request, private_dir, password_options, handle, self._programs)
-        redactor.redact(final=True)
-        return _outcome(result, tuple(failures), stats)
+            redactor.redact(final=True)
+            outcome = _outcome(result, tuple(failures), stats)
+            options = (*request.options, *password_options)
+            refuse_left_out_names(
+                outcome.stdout_tail, request.inventory, options, cwd=request.cwd, environment=_environment(request)
+            )
+        return outcome
 
 
 def _run(
@@ -188,6 +195,10 @@ def _run(
         suppress_env_files=True,
         settings={"suppress_ansible_output": True, "idle_timeout": 0, "job_timeout": 0},
     )
+
+
+def _environment(request: PlaybookRequest) -> dict[str, str]:
+    return {**os.environ, **default_settings(request.cwd), **request.environment}
 
 
 def import_now() -> None:
@@ -242,23 +253,6 @@ def artifact(private_dir: Path, name: str) -> Path:
     return private_dir / "artifacts" / "1" / name
 
 
-class _CommandFileRedactor:
-    """Removes the environment's values from artifacts/1/command, where ansible-runner stores them."""
-
-    def __init__(self, private_dir: Path) -> None:
-        self._command = artifact(private_dir, "command")
-        self._done = False
-
-    def redact(self, *, final: bool = False) -> None:
-        if self._done and not final:
-            return
-        with contextlib.suppress(OSError, ValueError):
-            document = json.loads(self._command.read_text(encoding="utf-8"))
-            document["env"] = dict.fromkeys(document.get("env", {}), MASK)
-            self._command.write_text(json.dumps(document, indent=2), encoding="utf-8")
-            self._done = True
-
-
 def _failure(event: dict[str, Any]) -> TaskFailure | None:
     kind, data = event.get("event"), event.get("event_data") or {}
     if kind not in ("runner_on_failed", "runner_on_unreachable") or data.get("ignore_errors"):
@@ -267,8 +261,10 @@ def _failure(event: dict[str, Any]) -> TaskFailure | None:
     message = result.get("msg") or result.get("stderr") or result.get("module_stderr") or "failed"
     if validates := str(data.get("task_action", "")).endswith("validate_argument_spec"):
         message = str(message).removeprefix("Validation of arguments failed:\n")
+    told = result.get("usage_error") or {}
+    usage = str(told.get("message") or ""), str(told.get("hint") or "")
     return TaskFailure(
-        data.get("host", "?"), data.get("task", "?"), str(message), kind == "runner_on_unreachable", validates
+        data.get("host", "?"), data.get("task", "?"), str(message), kind == "runner_on_unreachable", validates, usage
     )
 
 

@@ -10,6 +10,7 @@ from ddp_play.bundle.paths import home, write_json
 from ddp_play.errors import UsageError
 from ddp_play.images.archive import HostImage, local_image, query_all_hosts, raise_failures, saved
 from ddp_play.images.content_hash import fingerprint
+from ddp_play.planning.limit_names import limit_terms
 from ddp_play.provisioning.inventory import load_inventory
 from ddp_play.provisioning.playbook_run import plan_playbook, run_playbook
 
@@ -124,7 +125,7 @@ def role_variables(image: str, archive: Path, registry: Registry) -> dict[str, o
 def _plan(distribution: RegistryRequest, archive: Path, registry: Registry, passwords: Passwords) -> PlaybookPlan:
     options = [*distribution.request.options]
     if distribution.limit:
-        options += ["--limit", f"{distribution.limit},{registry.host}"]
+        options += ["--limit", ",".join((*limit_terms(distribution.limit), registry.host))]
     variables = archive.with_name("variables.json")
     write_json(variables, role_variables(distribution.image, archive, registry))
     options += ["--extra-vars", f"@{variables}"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from ddp_play.ansible.limit_refusal import refuse_left_out_names
 from ddp_play.errors import UsageError
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ def resolve(inventory: str, limit: str = "") -> list[HostAccess]:
     result = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if result.returncode != 0:
         raise UsageError(f"Ansible cannot read inventory {inventory}:\n{result.stderr.strip()}")
+    refuse_left_out_names(result.stderr, (inventory,), ("--limit", limit), cwd=str(Path.cwd()), environment=os.environ)
     found = parse_inventory(json.loads(result.stdout))
     if not found:
         raise UsageError(f"inventory {inventory} has no hosts" + (f" that match {limit}" if limit else ""))

@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ddp_play.ansible.error_output import error_text, start_remedy
+from ddp_play.ansible.limit_refusal import refuse_left_out_names
 from ddp_play.ansible.runner import password_files
 from ddp_play.errors import InternalError, UsageError
 
@@ -118,6 +119,7 @@ def load_inventory(request: PlaybookRequest, passwords: Passwords) -> Inventory:
     environment = {**os.environ, "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "True", "ANSIBLE_NOCOLOR": "1"}
     with TemporaryDirectory(prefix="ddp-play-inventory-") as scratch, password_files(passwords) as password_options:
         command += _vault_options(password_options)
+        options = (*request.options, *password_options)
         try:
             done = subprocess.run(
                 command, cwd=request.cwd, env={**environment, "ANSIBLE_LOCAL_TEMP": scratch}, capture_output=True,
@@ -127,6 +129,7 @@ def load_inventory(request: PlaybookRequest, passwords: Passwords) -> Inventory:
             raise InternalError("ansible-inventory is not installed", hint="pip install ansible-core") from None
         except subprocess.TimeoutExpired:
             raise UsageError(f"ansible-inventory did not end within {TIMEOUT_S:.0f} s") from None
+        refuse_left_out_names(done.stderr, request.inventory, options, cwd=request.cwd, environment=environment)
     if done.returncode != 0:
         text = _error_message(done.stderr)
         raise UsageError(text, hint=start_remedy(text) or "ansible-inventory --graph -i INVENTORY shows all of it")

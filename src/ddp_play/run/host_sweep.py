@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ddp_play.ansible.error_output import PING
 from ddp_play.ansible.installed_collection import collection_root
 from ddp_play.ansible.plugin_variables import SWEEP_ORDERS_ENV, SWEEP_VERB_ENV
+from ddp_play.errors import Interrupted, UsageError
 from ddp_play.run.host_frames import HostFrameError, checked_answer
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ def sweep_hosts(
 ) -> dict[str, dict[str, Any]]:
     """Answers by host to one verb of the program; a host without one has its `problem`. `orders`: by host, or for all.
 
-    Raises the error of the playbook if no host answered and none has a problem of its own.
+    Raises the error of the playbook if no host answered and none has a problem of its own, if the command line is
+    wrong, and after an interruption: what some hosts have answered by then is not the answer.
     """
     answers: dict[str, dict[str, Any]] = {}
 
@@ -43,7 +45,8 @@ def sweep_hosts(
             environment={SWEEP_VERB_ENV: verb, SWEEP_ORDERS_ENV: str(orders_file)},
         )
         outcome = runner.run(sweep, private_dir=Path(scratch, "ansible"), passwords=passwords, on_event=on_event)
-    if not answers and (error := outcome.error(remedy=PING)) is not None:
+    error = outcome.error(remedy=PING)
+    if error is not None and (not answers or isinstance(error, (UsageError, Interrupted))):
         raise error
     return answers
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ddp_play.ansible import runner
+from ddp_play.ansible.command_file import MASK
 from ddp_play.ansible.runner import AnsibleRunner, Passwords, PlaybookOutcome, PlaybookRequest, PlaybookStatus
 from ddp_play.errors import UsageError
 
@@ -155,7 +155,7 @@ def test_the_environment_is_needed_but_not_stored(
     assert ansible["given"]["envvars"]["MINE"] == "hunter3"
     stored = json.loads((tmp_path / "ansible" / "artifacts" / "1" / "command").read_text())
     assert "MY_TOKEN" in stored["env"], "names tell what was there"
-    assert set(stored["env"].values()) == {runner.MASK}
+    assert set(stored["env"].values()) == {MASK}
     assert "hunter" not in "".join(path.read_text() for path in (tmp_path / "ansible").rglob("*") if path.is_file())
 
 
