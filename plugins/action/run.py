@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,8 +22,9 @@ try:
     )
     from ddp_play.ansible.error_output import vault_remedy
     from ddp_play.ansible.plugin_variables import PLAN_TAG
+    from ddp_play.bundle.disk_space import is_full
     from ddp_play.bundle.outcome import RunStatus
-    from ddp_play.errors import DdpPlayError, HostNotReady, InternalError, UsageError
+    from ddp_play.errors import DdpPlayError, DiskFull, HostNotReady, InternalError, UsageError
     from ddp_play.planning.job import Job
     from ddp_play.planning.job_secrets import JobSecrets, Known, refuse_elsewhere, secret_name_globs, separate
     from ddp_play.planning.job_values import PREFIX
@@ -89,9 +91,10 @@ class ActionModule(ActionBase):
             self._refuse(mistake, variables, paths)
             raise mistake from error
         except Exception as error:
-            hint = f"please report it with the playbook's output, which ddp-play run keeps in {paths.ansible}"
-            of_ours = InternalError(f"ddp-play itself failed ({type(error).__name__})", hint=hint)
-            self._refuse(of_ours, variables, paths)
+            told = _told(error, paths)
+            self._refuse(told, variables, paths)
+            if isinstance(told, DiskFull):
+                raise told from error
             raise
 
     def _planned(
@@ -211,6 +214,15 @@ class ActionModule(ActionBase):
             return {}
         image = str(self._value(variables, "image"))
         return {"server": registry_server.registry_of(image), "username": username, "password": password}
+
+
+def _told(error: Exception, paths: RunPaths) -> DdpPlayError:
+    """What is told of an error that nobody expects: this machine's disk is full, or ddp-play itself failed."""
+    if isinstance(error, OSError) and is_full(error):
+        hint = f"free some space: df -h {shlex.quote(str(paths.root))}"
+        return DiskFull(f"this machine has no space left for {paths.root}: nothing was started", hint=hint)
+    hint = f"please report it with the playbook's output, which ddp-play run keeps in {paths.ansible}"
+    return InternalError(f"ddp-play itself failed ({type(error).__name__})", hint=hint)
 
 
 class _Asking:

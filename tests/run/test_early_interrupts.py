@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -81,6 +83,21 @@ def test_a_plan_that_is_interrupted_says_that_nothing_was_started(play: Play) ->
     code, err = ended(child, within_s=15)
     assert code == 130
     assert "interrupted while the hosts were asked for the plan: nothing was started" in err
+
+
+@pytest.mark.parametrize("verb", ["ps", "usage", "gc", "doctor"])
+def test_a_verb_whose_hosts_are_being_asked_ends_with_130(play: Play, verb: str) -> None:
+    inventory, mark = silent_host(play)
+    text = inventory.read_text().rstrip()
+    inventory.write_text(
+        f"{text}\n    h2: {{ansible_connection: local, ansible_python_interpreter: '{sys.executable}'}}\n"
+    )
+    child = play.start(verb, "-i", inventory)
+    wait_until(mark.exists, what="the question to the host")
+    time.sleep(1)  # the other host answers meanwhile
+    child.send_signal(signal.SIGINT)
+    code, err = ended(child, within_s=15)
+    assert code == 130, err
 
 
 def silent_host(play: Play) -> tuple[Path, Path]:

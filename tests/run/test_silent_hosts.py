@@ -51,17 +51,19 @@ def test_a_job_runs_on_the_other_hosts(play: Play, server: ssh_server.SshServer)
     assert left_out["endless"].startswith((TOO_MUCH, WHY))  # on a busy machine the limit of time is the first
 
 
-def test_ps_names_the_hosts_and_answers_for_the_others(play: Play) -> None:
+@pytest.mark.parametrize("verb", ["ps", "usage", "gc"])
+def test_a_verb_names_the_hosts_and_answers_for_the_others(play: Play, verb: str) -> None:
     hosts = {}
     for name, script in SCRIPTS.items():
         path = play.write(name, f"#!/bin/sh\n{script}")
         path.chmod(0o755)
         python = str(path) if script else "{{ ansible_playbook_python }}"
         hosts[name] = {"ansible_connection": "local", "ansible_python_interpreter": python}
-    listed = play("ps", "-i", inventory(play, hosts), timeout_s=60)
-    assert listed.code == 0, listed.err
-    assert f"silent: {WHY}" in listed.err
+    listed = play(verb, "-i", inventory(play, hosts), timeout_s=60)
+    assert listed.code == 69, listed.err
+    assert listed.out
+    assert f"silent could not be asked: {WHY}" in listed.err
     assert "usually a mount that does not answer: ssh silent, there timeout 5 df -h" in listed.err
-    assert f"endless: {TOO_MUCH}" in listed.err
+    assert f"endless could not be asked: {TOO_MUCH}" in listed.err
     assert "good" not in listed.err
     assert living(str(play.cwd)) == []

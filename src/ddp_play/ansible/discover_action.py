@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -93,8 +94,14 @@ def discover_in_waves(
     while wave := next_wave(job, hosts, rows, _num_usable(job, rows)):
         rows |= _from_cache(known, wave) if cached else ask(job, wave)
     if path is not None and not cached:
-        write_json(path, {**read_json(path), **{name: row for name, row in rows.items() if row.get("facts")}})
+        _keep(path, {**read_json(path), **{name: row for name, row in rows.items() if row.get("facts")}})
     return {host: rows[host] for host in hosts if host in rows}
+
+
+def _keep(path: Path, rows: dict[str, Any]) -> None:
+    """Keep facts for `plan --cached`; a full or read-only disk is no reason not to plan."""
+    with contextlib.suppress(OSError):
+        write_json(path, rows)
 
 
 def _num_usable(job: Job, rows: dict[str, dict[str, Any]]) -> int:

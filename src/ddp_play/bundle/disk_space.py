@@ -5,15 +5,20 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shlex
 import shutil
 import time
 from typing import TYPE_CHECKING
+
+from ddp_play.errors import DiskFull
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 RESERVE_BYTES = 1024 * 1024
+# What a run begins with: Ansible's files, the plan, the reserve.
+LEAST_BYTES = 8 * RESERVE_BYTES
 # Free space does not show quotas, so a trial file is written, at most this often.
 TRIAL_S = 2.0
 
@@ -21,6 +26,18 @@ TRIAL_S = 2.0
 def is_full(error: OSError) -> bool:
     """Is this error a full disk or a used-up quota?"""
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def refuse_full(directory: Path) -> None:
+    """Raise DiskFull if a run could not even begin on the disk of this directory. A quota shows later."""
+    free = shutil.disk_usage(directory).free
+    if free < LEAST_BYTES:
+        raise DiskFull(
+            f"this machine has no space left for {directory}: {free / 1e6:.1f} MB are free, and a run begins with "
+            f"{LEAST_BYTES / 1e6:.0f} MB; nothing was started",
+            hint=f"free some space: df -h {shlex.quote(str(directory))}; "
+            "export DDP_PLAY_HOME=DIRECTORY names another directory",
+        )
 
 
 @contextlib.contextmanager

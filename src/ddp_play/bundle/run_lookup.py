@@ -128,9 +128,16 @@ def is_locked(path: Any) -> bool:
     """Does a process hold this lock?"""
     if not path.exists():
         return False
-    with path.open("a") as handle:
+    try:
+        handle, lock = path.open("a"), fcntl.LOCK_EX  # NFS takes an exclusive lock only of a file open for writing
+    except OSError:  # a read-only disk, or another user's run
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            handle, lock = path.open(), fcntl.LOCK_SH
+        except OSError:
+            return False
+    with handle:
+        try:
+            fcntl.flock(handle, lock | fcntl.LOCK_NB)
         except OSError:
             return True
     return False

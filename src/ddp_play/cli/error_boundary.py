@@ -79,9 +79,13 @@ def _of_full_disk(error: OSError) -> DiskFull | None:
 
 
 def _of_own_directory(error: OSError) -> UsageError | None:
-    """The error of a state directory that this user cannot use; None for other files and missing ones."""
+    """The error of a state directory that this user cannot use; None for other files and for missing ones in it."""
     place = str(error.filename or "")
-    if isinstance(error, FileNotFoundError) or not Path(place).is_relative_to(home()):
+    if isinstance(error, FileNotFoundError):  # a directory that can have none of its name, as /proc
+        is_own = Path(place) in (home(), *home().parents)
+    else:
+        is_own = Path(place).is_relative_to(home())
+    if not (place and is_own):
         return None
     return UsageError(
         f"ddp-play cannot keep runs and results in {home()}: {place}: {error.strerror}",

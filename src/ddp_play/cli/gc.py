@@ -11,6 +11,7 @@ from ddp_play.ansible.runner import AnsibleRunner
 from ddp_play.bundle.network_traffic import bytes_text
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
+from ddp_play.cli.unasked_hosts import refuse_unasked
 from ddp_play.errors import CheckFailed
 from ddp_play.run.garbage_collection import Leftovers, find_leftovers, remove_leftovers
 
@@ -30,7 +31,8 @@ def gc(
 ) -> None:
     """List what your ended runs left on the hosts, and remove it with --yes. Live runs are not touched.
 
-    If a run's files were perhaps not collected, gc keeps them until you name the run with --run.
+    If a run's files were perhaps not collected, gc keeps them until you name the run with --run. The exit code is 69
+    if a host could not be asked.
 
     [bold]Examples[/]
 
@@ -54,6 +56,7 @@ def gc(
             raise CheckFailed("could not remove:\n" + "\n".join(left))
         if removes:
             console.line("removed")
+        refuse_unasked(found.problems)
 
 
 def _as_json(found: Leftovers) -> dict[str, Any]:
@@ -67,8 +70,6 @@ def _as_json(found: Leftovers) -> dict[str, Any]:
 
 
 def _show(found: Leftovers, *, yes: bool = False, sources: bool = False) -> None:
-    for host, why in sorted(found.problems.items()):
-        console.error(f"{host}: {why}")
     for row in (*found.removable, *found.removable_containers):
         console.line(_description(row))
     for row, why in found.others:

@@ -14,6 +14,7 @@ from ddp_play.bundle.run_lookup import NewestRuns, Run, all_runs, newest_runs
 from ddp_play.bundle.summary import duration
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
+from ddp_play.cli.unasked_hosts import refuse_unasked
 
 COLUMNS = ("run", "status", "ranks", "hosts", "age", "took", "size", "why")
 NEWEST = 10
@@ -29,6 +30,8 @@ def ps(
 ) -> None:
     """List the newest ten runs that started. With -i also those on the hosts, which finds a run whose controller died.
 
+    The exit code is 69 if a host could not be asked.
+
     [bold]Examples[/]
 
       ddp-play ps
@@ -42,12 +45,11 @@ def ps(
         if as_json:
             document = {"runs": _rows(newest.runs), "on_hosts": on_hosts, "problems": problems}
             console.as_json(document, indent=None if everything else 2)  # there may be ten thousand
-            return
-        _show(newest)
-        if inventory:
-            _show_hosts(on_hosts)
-        for host, why in sorted(problems.items()):
-            console.error(f"{host}: {why}")
+        else:
+            _show(newest)
+            if inventory:
+                _show_hosts(on_hosts)
+        refuse_unasked(problems)
 
 
 def _ask_hosts(ansible: options.Ansible, inventory: list[str]) -> tuple[list[dict[str, Any]], dict[str, str]]:

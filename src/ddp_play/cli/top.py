@@ -58,7 +58,7 @@ def _show(document: dict[str, Any], *, as_json: bool) -> None:
         console.as_json({"hosts": hosts})
     else:
         _print(hosts)
-    if hosts and all(row["problem"] for row in hosts.values()):
+    if any(row["problem"] for row in hosts.values()):
         raise typer.Exit(HostNotReady.exit_code)
 
 

@@ -11,6 +11,7 @@ from ddp_play.ansible.runner import AnsibleRunner
 from ddp_play.bundle.summary import counted, duration
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
+from ddp_play.cli.unasked_hosts import refuse_unasked
 from ddp_play.errors import UsageError
 from ddp_play.guard.protocol import split_run_key
 from ddp_play.planning.job_values import parse_seconds
@@ -31,7 +32,7 @@ def usage(
     """Show the slots that runs have used, how busy their GPUs were, and what was idle.
 
     Each host records the runs of the user that ddp-play connects as (with -b: of root), from all
-    controllers.
+    controllers. The exit code is 69 if a host could not be asked.
 
     [bold]Examples[/]
 
@@ -48,6 +49,7 @@ def usage(
             console.as_json(_document(found, by))
         else:
             _show(found, by)
+        refuse_unasked(found.problems)
 
 
 def _seconds(text: str) -> float:
@@ -76,8 +78,6 @@ def _document(found: Usage, by: str) -> dict[str, object]:
 
 
 def _show(found: Usage, by: str) -> None:
-    for host, why in sorted(found.problems.items()):
-        console.error(f"{host}: {why}")
     if not found.slots:
         return
     columns = (by, "runs", "slot hours", "share", *(["GPU busy"] if found.has_gpus else []))

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from ddp_play.ansible.error_output import PING
 from ddp_play.ansible.installed_collection import collection_root
+from ddp_play.ansible.left_workers import end_workers
 from ddp_play.ansible.plugin_variables import SWEEP_ORDERS_ENV, SWEEP_VERB_ENV
-from ddp_play.errors import Interrupted, UsageError
+from ddp_play.ansible.runner import PlaybookStatus
 from ddp_play.run.host_frames import HostFrameError, checked_answer
 
 if TYPE_CHECKING:
@@ -45,8 +46,11 @@ def sweep_hosts(
             environment={SWEEP_VERB_ENV: verb, SWEEP_ORDERS_ENV: str(orders_file)},
         )
         outcome = runner.run(sweep, private_dir=Path(scratch, "ansible"), passwords=passwords, on_event=on_event)
+        if outcome.status is PlaybookStatus.CANCELED:
+            end_workers(Path(scratch, "ansible"))
     error = outcome.error(remedy=PING)
-    if error is not None and (not answers or isinstance(error, (UsageError, Interrupted))):
+    wrong = outcome.status is PlaybookStatus.CANCELED or any(row.usage[0] for row in outcome.failures)
+    if error is not None and (wrong or not answers):
         raise error
     return answers
 

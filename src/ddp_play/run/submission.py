@@ -13,6 +13,7 @@ import time
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
+from ddp_play.bundle.disk_space import refuse_full
 from ddp_play.bundle.format_version import format_stamp
 from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import RunPaths, check_run_id, make_directory, read_json, runs_dir, write_json
@@ -34,13 +35,14 @@ LOGIN_S = 20.0
 
 
 def create_run(request: PlaybookRequest, *, name: str, output: Path | None, argv: list[str]) -> RunPaths:
-    """Create a run directory with its run.json. UsageError if the name is taken or invalid."""
+    """Create a run directory with its run.json. UsageError if the name is taken or invalid; DiskFull."""
     runs = runs_dir()
     run_id = check_run_id(name) if name else new_run_id(runs)
     paths = RunPaths(runs / run_id)
     if output is not None:
         _check_output(output)
     make_directory(runs)
+    refuse_full(runs)
     try:
         paths.root.mkdir(mode=0o700)  # atomic: of two runs that start at once, one gets the name
     except FileExistsError:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ddp_play.bundle.disk_space import RESERVE_BYTES, DiskSpace, is_full
+from ddp_play.bundle.disk_space import RESERVE_BYTES, DiskSpace, is_full, refuse_full
+from ddp_play.errors import DiskFull
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,6 +29,14 @@ def test_the_reserve_is_given_up_on_a_full_disk_and_set_aside_again(tmp_path: Pa
     assert (space.full, reserve.exists()) == (True, False)
     assert space.recover(), "this disk has more than three reserves free"
     assert (space.full, reserve.stat().st_size) == (False, RESERVE_BYTES)
+
+
+def test_a_run_is_refused_where_nothing_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse_full(tmp_path)
+    monkeypatch.setattr("ddp_play.bundle.disk_space.LEAST_BYTES", 1 << 60)
+    with pytest.raises(DiskFull, match=r"no space left for .* MB are free, .* nothing was started") as found:
+        refuse_full(tmp_path)
+    assert found.value.hint.startswith(f"free some space: df -h {tmp_path}")
 
 
 def test_a_disk_that_was_not_full_is_not_back(tmp_path: Path) -> None:

@@ -36,6 +36,20 @@ def test_every_host_has_its_answer_or_its_problem() -> None:
     assert not runner.private_dirs[0].exists(), "nothing of a sweep stays"
 
 
+@pytest.mark.parametrize(
+    ("outcome", "code"),
+    [
+        (PlaybookOutcome(PlaybookStatus.CANCELED, 254, (), ""), 130),
+        (PlaybookOutcome(PlaybookStatus.FAILED, 2, (TaskFailure("h2", "", "", usage=("wrong", "right")),), ""), 64),
+    ],
+)
+def test_answers_of_some_hosts_are_not_the_answer(outcome: PlaybookOutcome, code: int) -> None:
+    runner = FakePlaybookRunner(outcome, events=(event("runner_on_ok", "h1", answer={"left": []}),))
+    with pytest.raises(DdpPlayError) as raised:
+        sweep_hosts(REQUEST, Passwords(), runner, "clean", {})
+    assert raised.value.exit_code == code
+
+
 def test_an_inventory_that_ansible_cannot_read_is_the_error() -> None:
     failure = TaskFailure("h1", "", "bad inventory")
     runner = FakePlaybookRunner(PlaybookOutcome(PlaybookStatus.FAILED, 4, (failure,), "bad inventory"))
