@@ -8,6 +8,7 @@ import typer
 
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
+from ddp_play.cli.password_prompt import ask_passwords
 from ddp_play.cli.run import print_end, watch
 from ddp_play.errors import DiskFull, UsageError
 from ddp_play.planning.short_lists import short_list
@@ -91,7 +92,7 @@ def _ask_passwords(run: Run, *, ssh: bool, become: bool) -> Passwords:
             f"run {run.paths.run_id} logs in with a password ({named}), which ddp-play does not store",
             hint=f"ddp-play attach {run.paths.run_id} -k asks for it",
         )
-    passwords = options.ask_passwords(connection=ssh, become=become)
+    passwords = ask_passwords(connection=ssh, become=become)
     if hosts:
         check_password(run.paths, passwords.connection)
     return passwords

@@ -15,6 +15,7 @@ from ddp_play.bundle.summary import counted
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.next_commands import ddp_play
+from ddp_play.cli.password_prompt import ask_passwords
 from ddp_play.cli.progress_display import progress
 from ddp_play.errors import UsageError
 from ddp_play.images.archive import HostImage, has_local_image, local_image, query_hosts
@@ -122,7 +123,7 @@ def load(
             _load_archive(image, hosts, as_json=as_json)
             return
         request = options.Ansible().request(str(collection_root() / "playbooks" / "provision.yml"), [inventory])
-        passwords = options.ask_passwords(connection=False, become=ask_become_pass)
+        passwords = ask_passwords(connection=False, become=ask_become_pass)
         with progress(f"image {image}") as listener:
             served = distribute_by_registry(
                 RegistryRequest(image, request, limit, tls), hosts, passwords, AnsibleRunner(), progress=listener

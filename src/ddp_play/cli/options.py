@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import difflib
 import functools
-import getpass
 import inspect
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 from ddp_play.ansible.installed_collection import demo_inventory, demo_playbook
-from ddp_play.ansible.runner import Passwords, PlaybookRequest
+from ddp_play.ansible.runner import PlaybookRequest
 from ddp_play.cli.error_boundary import set_request
+from ddp_play.cli.password_prompt import ask_passwords
 from ddp_play.errors import UsageError
+
+if TYPE_CHECKING:
+    from ddp_play.ansible.runner import Passwords
 
 ANSIBLE = "Ansible's options"
 
@@ -196,12 +199,3 @@ def _nearest(path: Path, otherwise: str) -> str:
 
 def _has_ansible_cfg() -> bool:
     return any(path.is_file() for path in (Path("ansible.cfg"), Path("~/.ansible.cfg").expanduser()))
-
-
-def ask_passwords(*, connection: bool, become: bool, vault: bool = False) -> Passwords:
-    """Prompt for passwords. Without a terminal, getpass reads the first line of standard input."""
-    return Passwords(
-        connection=getpass.getpass("SSH password: ") if connection else "",
-        become=getpass.getpass("BECOME password: ") if become else "",
-        vault=getpass.getpass("Vault password: ") if vault else "",
-    )

@@ -10,6 +10,7 @@ import typer
 from ddp_play.bundle.run_lookup import Run
 from ddp_play.cli import console, live_view, options
 from ddp_play.cli.error_boundary import error_boundary
+from ddp_play.cli.password_prompt import ask_passwords
 from ddp_play.cli.run import request_stop
 from ddp_play.run.engine_runs import cancel_pending, find, load
 from ddp_play.run.run_hooks import webhook_problem
@@ -40,7 +41,7 @@ def stop(
         lost = "" if run.attended else webhook_problem(run.paths)
         request_stop(run.paths, now=now, reason="stopped with ddp-play stop")
         if not cancel_pending(run) and not run.attended:
-            passwords = options.ask_passwords(connection=False, become=ask_become_pass)
+            passwords = ask_passwords(connection=False, become=ask_become_pass)
             console.note_if_any(f"warning: {lost}" if lost else "")
             console.note_if_any(start_background(run.paths, passwords, take_over=True))
         if not wait:

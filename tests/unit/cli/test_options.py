@@ -60,6 +60,7 @@ def test_a_verb_may_take_only_some() -> None:
 
 def test_passwords_are_prompted_for_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("getpass.getpass", lambda prompt: prompt.split()[0])
+    monkeypatch.setattr("ddp_play.cli.password_prompt.TERMINAL", "/dev/null")
     found = tried("-k", "-J").passwords()
     assert (found.connection, found.become, found.vault) == ("SSH", "", "Vault")
 
