@@ -14,6 +14,7 @@ from ddp_play.ansible.host_problems import problem_from_text, ssh_words
 from ddp_play.engines.route import Route
 from ddp_play.errors import DdpPlayError, HostNotReady
 from ddp_play.planning.job_secrets import Known
+from ddp_play.planning.job_values import slot_count
 from ddp_play.run.discovery import Query
 from ddp_play.run.host_program import shell_command
 
@@ -176,8 +177,8 @@ def _slots(approach: Approach) -> int | None:
     if given in (None, ""):
         return None
     try:
-        return int(given)
-    except (TypeError, ValueError):
+        return int(slot_count(given))
+    except ValueError:
         raise HostNotReady(
             f"ddp_slots is {given!r}; it must be a whole number from 1 up",
             hint=f"correct ddp_slots of {approach.host} in the inventory",

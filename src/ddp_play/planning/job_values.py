@@ -103,6 +103,16 @@ def host_range(value: Any) -> Any:
     return (low, high)
 
 
+def slot_count(value: Any) -> int:
+    """A host's ddp_slots as a number, which may be too small. ValueError for what is no whole number."""
+    if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):
+        raise ValueError("no whole number")
+    try:
+        return int(value)
+    except TypeError:
+        raise ValueError("no number") from None
+
+
 def ranks_per_host(value: Any) -> Any:
     """`auto` or a number from 1 up."""
     if isinstance(value, str) and value.strip().lstrip("-").isdigit():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import ipaddress
 import re
@@ -9,7 +10,7 @@ from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.planning.job_values import HOST_VARIABLES
+from ddp_play.planning.job_values import HOST_VARIABLES, slot_count
 from ddp_play.provisioning.role_specs import DISRUPT, REBOOT_SERIAL, SITE_OPTIONS, value_problems
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ IGNORED_FILES = re.compile(r"(^\.|~$|\.(example|md|txt|swp|orig|bak)$)")
 NO_VARIABLES: Mapping[str, Any] = MappingProxyType({})
 # A name without a role's prefix counts as misspelt only if it is this similar to a known name.
 MISSPELT_SIMILARITY = 0.93
+SLOTS = "ddp_slots"
 
 
 ERROR, NOTE = "error", "note"
@@ -60,7 +62,19 @@ def check_variables(inventory: Inventory, specs: Specs, extra: Mapping[str, Any]
             elif name in known:
                 place = _location(where, name, inventory)
                 found += [Finding("value", place, text) for text in value_problems(name, known[name], value)]
+            elif name == SLOTS and (text := _slots_problem(value)):
+                found.append(Finding("value", _location(where, name, inventory), text))
     return tuple(found)
+
+
+def _slots_problem(value: Any) -> str:
+    """Why a host has no such number of slots; empty for a good one, a template, and one that is not set."""
+    if value in (None, "") or "{{" in str(value) or "__ansible_vault" in str(value):
+        return ""
+    with contextlib.suppress(ValueError):
+        if slot_count(value) >= 1:
+            return ""
+    return f"{SLOTS} is {value!r}; it must be a whole number from 1 up"
 
 
 def _variable_sources(inventory: Inventory) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -70,3 +70,14 @@ def test_braces_that_are_no_placeholders_stay(word: str) -> None:
 def test_a_program_after_c_has_its_own_braces() -> None:
     command = ["python", "-c", 'print(f"{ranks}")']
     assert job_values.split_command(command) == command
+
+
+@pytest.mark.parametrize(("value", "count"), [(2, 2), ("8", 8), (2.0, 2), (0, 0), (-1, -1)])
+def test_a_number_of_slots(value: Any, count: int) -> None:
+    assert job_values.slot_count(value) == count
+
+
+@pytest.mark.parametrize("value", [1.5, True, "2x", "", [], None])
+def test_no_number_of_slots(value: Any) -> None:
+    with pytest.raises(ValueError, match=r"no|invalid"):
+        job_values.slot_count(value)

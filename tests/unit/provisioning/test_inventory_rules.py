@@ -62,6 +62,16 @@ def test_a_value_of_a_host() -> None:
     assert "one of vendor, distribution" in found[0].message
 
 
+@pytest.mark.parametrize("value", [0, -1, "abc", 1.5, "2x", [], True])
+def test_slots_are_a_whole_number_from_1_up(value: Any) -> None:
+    assert messages(ddp_slots=value) == [f"group ranks: ddp_slots is {value!r}; it must be a whole number from 1 up"]
+
+
+@pytest.mark.parametrize("value", [1, "8", None, "", "{{ gpus }}", {"__ansible_vault": "x"}, 2.0])
+def test_slots_that_a_host_may_have(value: Any) -> None:
+    assert messages(ddp_slots=value) == []
+
+
 def test_the_file_and_line_are_named(tmp_path: Path) -> None:
     path = tmp_path / "group_vars" / "ranks.yml"
     path.parent.mkdir()
