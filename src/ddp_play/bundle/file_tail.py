@@ -61,6 +61,10 @@ class LineTail:
             if begin > self._offset:
                 self._offset, self._rest, self._num_left_out = begin, b"", 0
 
+    def some_lines(self) -> list[str]:
+        """New complete lines of the next READ_BYTES, as text: of a file that grows faster than lines are shown."""
+        return [shown(line, num_left_out) for line, num_left_out in self._split(self._read())]
+
     def lines(self) -> list[str]:
         """New complete lines, as text."""
         return [shown(line, num_left_out) for line, num_left_out in self.pieces()]
@@ -69,11 +73,16 @@ class LineTail:
         """New complete lines as they are, each with the number of its bytes that were left out."""
         out: list[tuple[bytes, int]] = []
         while data := self._read():
-            *complete, self._rest = (self._rest + data).split(b"\n")
-            for line in complete:
-                out.append((line, self._num_left_out))
-                self._num_left_out = 0
-            self._keep_little()
+            out += self._split(data)
+        return out
+
+    def _split(self, data: bytes) -> list[tuple[bytes, int]]:
+        out: list[tuple[bytes, int]] = []
+        *complete, self._rest = (self._rest + data).split(b"\n")
+        for line in complete:
+            out.append((line, self._num_left_out))
+            self._num_left_out = 0
+        self._keep_little()
         return out
 
     def finish(self) -> list[str]:
@@ -117,6 +126,8 @@ def shown(line: bytes, num_left_out: int = 0) -> str:
     text = line[:LINE_BYTES].decode("utf-8", "replace")
     num_bytes = len(line) + num_left_out
     cut = f" ... ({num_bytes} bytes)" if num_bytes > LINE_BYTES else ""
+    if text.isprintable():
+        return text + cut
     return "".join(char if char.isprintable() or char == "\t" else "\N{REPLACEMENT CHARACTER}" for char in text) + cut
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 import tempfile
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 # Base of typer's errors about options, arguments and verbs: click's class, or that of typer's own copy of click.
 CommandLineError: Any = typer.BadParameter.__mro__[1]
+# Free space of a disk that is not full.
+SOME_BYTES = 1 << 20
 # What the command of this process is about, for the commands in remedies.
 _asked: ContextVar[Asked] = ContextVar("asked", default=Asked())  # noqa: B039 - a frozen value
 
@@ -71,6 +74,11 @@ def _of_full_disk(error: OSError) -> DiskFull | None:
     places = [place for place in (home(), *home().parents) if place.is_dir()][:1]
     places += [Path(os.environ.get("TMPDIR", "/")), Path.cwd()]
     place = error.filename or min((place for place in places if place.is_dir()), key=lambda at: disk_usage(at).free)
+    if not error.filename and error.errno == errno.ENOSPC and disk_usage(place).free > SOME_BYTES:
+        console.drop(console.STDOUT)  # the only file without a name that verbs write
+        return DiskFull(
+            "standard output takes no more: its disk is full", hint="free some space there, or write elsewhere"
+        )
     another = "; export DDP_PLAY_HOME=DIRECTORY names another directory" if Path(place) == places[0] else ""
     return DiskFull(
         f"this machine has no space left for {place}: {error.strerror}",

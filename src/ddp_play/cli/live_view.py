@@ -43,6 +43,7 @@ class View:
     phase: str = "starting"
     progress: dict[str, Any] = field(default_factory=dict)
     silent: bool = False
+    unread: bool = False  # standard output takes nothing
     plan: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -85,11 +86,19 @@ class View:
             self.progress.update({key: row[key] for key in PROGRESS if isinstance(row.get(key), int | float)})
         for rank, tail in sorted(self.tails.items()):
             lines = self.lines.setdefault(rank, deque())
-            lines.extend(tail.finish() if last else tail.lines())
-            while lines:
-                self._log_line(rank, lines.popleft())
+            more = True
+            while more:  # of a rank that goes on printing one piece, so that the others are not kept waiting
+                lines.extend(tail.some_lines())
+                more = last and bool(lines)
+                self._log_lines(rank, lines)
+            lines.extend(tail.finish() if last else ())
+            self._log_lines(rank, lines)
         if self.live is not None:
             self.live.update(self._status())
+
+    def _log_lines(self, rank: int, lines: deque[str]) -> None:
+        while lines:
+            self._log_line(rank, lines.popleft())
 
     def _on_phase(self, event: dict[str, Any]) -> None:
         self.phase = event["phase"]
@@ -129,9 +138,21 @@ class View:
         console.err.print(f"[dim]{duration(time.time() - self.started):>7}[/] {escape(text)}", style=style)
 
     def _log_line(self, rank: int, line: str) -> None:
-        if self.silent:
+        if self.silent or self.unread:
             return
+        try:
+            self._show_log_line(rank, line)
+        except OSError as error:  # a full disk, or the reader of a pipe has ended: the run goes on
+            self.unread = True
+            console.drop(console.STDOUT)
+            text = f"standard output takes no more ({error.strerror}): ranks' output is not shown any more"
+            self._print(f"{text}; ddp-play logs {self.paths.run_id} has all of it", style="bold yellow")
+
+    def _show_log_line(self, rank: int, line: str) -> None:
         host = self.hosts.get(rank, "?")
+        if not console.out.is_terminal:
+            console.plain_line(f"{host}:{rank}: {line}")
+            return
         colour = HOST_COLOURS[sorted(set(self.hosts.values())).index(host) % len(HOST_COLOURS)] if self.hosts else ""
         prefix = Text(f"{host}:{rank}: ", style=colour)
         # rich redraws the status line on stderr: lines for the same terminal must go through that console

@@ -152,7 +152,10 @@ def _print(
             chosen = {number: everything[number] for number in chosen if number in everything}
             tails = {number: LineTail(paths.log(number)) for number in chosen}
         for number, tail in tails.items():
-            _print_matching(chosen[number], number, tail.finish() if over else tail.lines(), matches)
+            while some := tail.some_lines():  # a log may be larger than the memory
+                _print_matching(chosen[number], number, some, matches)
+            if over:
+                _print_matching(chosen[number], number, tail.finish(), matches)
         if over:
             return
         time.sleep(0.1)

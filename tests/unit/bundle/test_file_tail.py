@@ -174,3 +174,12 @@ def test_a_file_that_is_not_there_has_no_bytes(tmp_path: Path) -> None:
     assert size_in_bytes(tmp_path / "log") == 0
     add(tmp_path / "log", b"one\n")
     assert size_in_bytes(tmp_path / "log") == 4
+
+
+def test_lines_come_in_pieces_of_a_large_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ddp_play.bundle.file_tail.READ_BYTES", 10)
+    path = tmp_path / "log"
+    path.write_bytes(b"one\ntwo\nthree\nfour\nend")
+    tail = LineTail(path)
+    assert [tail.some_lines() for _ in range(4)] == [["one", "two"], ["three", "four"], [], []]
+    assert tail.finish() == ["end"]

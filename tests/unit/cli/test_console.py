@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -204,3 +206,27 @@ def test_a_long_table_aligns_wide_characters_and_shows_no_control_characters(
         "\u540d\u524d    failed  because \ufffd[2J",
         "abcdef  ok      ",
     ]
+
+
+def test_a_plain_line_is_harmless_and_has_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    console.plain_line("[bold]a[/] :smile:\tb\x1b[2J")
+    assert capsys.readouterr().out == "[bold]a[/] :smile:      b\N{REPLACEMENT CHARACTER}[2J\n"
+
+
+def test_a_standard_error_that_takes_nothing_ends_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    dropped: list[int] = []
+    monkeypatch.setattr(console, "drop", dropped.append)
+
+    class Full(io.StringIO):
+        def write(self, _text: str) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    console.ErrorConsole(file=Full()).print("lost")
+    assert dropped == [console.STDERR]
+
+
+def test_what_is_dropped_goes_nowhere(tmp_path: Path) -> None:
+    with (tmp_path / "file").open("w") as file:
+        console.drop(file.fileno())
+        file.write("lost")
+    assert (tmp_path / "file").read_text() == ""

@@ -6,6 +6,7 @@ import errno
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import typer
@@ -13,6 +14,7 @@ import typer
 from ddp_play.ansible.runner import PlaybookRequest
 from ddp_play.bundle.paths import home
 from ddp_play.cli import console
+from ddp_play.cli import error_boundary as boundary
 from ddp_play.cli.error_boundary import error_boundary, set_request
 from ddp_play.errors import Busy, CheckFailed, DdpPlayError, HostNotReady, Interrupted, UsageError
 
@@ -36,8 +38,20 @@ def test_an_expected_error_exits_with_the_code_of_its_class(
     assert capsys.readouterr().err.splitlines() == ["error: h1: [no disk]", "  -> df -h"]
 
 
-def test_a_full_disk_is_not_a_failure_of_ddp_play(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_standard_output_that_is_full(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    dropped: list[int] = []
+    monkeypatch.setattr(console, "drop", dropped.append)
+    monkeypatch.setattr(boundary, "disk_usage", lambda _place: SimpleNamespace(free=1 << 30))
+    assert exit_code(OSError(errno.ENOSPC, "No space left on device")) == 70
+    assert "standard output takes no more" in capsys.readouterr().err
+    assert dropped == [console.STDOUT]
+
+
+def test_a_full_disk_is_not_a_failure_of_ddp_play(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A failed write has no file name; one of `open` has."""
+    monkeypatch.setattr(boundary, "disk_usage", lambda _place: SimpleNamespace(free=0))
     home().mkdir(exist_ok=True)
     assert exit_code(OSError(errno.ENOSPC, "No space left on device")) == 70
     said, hint = capsys.readouterr().err.splitlines()
