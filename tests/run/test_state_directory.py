@@ -95,3 +95,10 @@ def test_a_directory_that_cannot_be_made(play: Play) -> None:
     assert done.code == 64, done.err
     assert "ddp-play cannot keep runs and results in /proc/none/state" in done.err
     assert play("plan", play.cwd / "job.yml", "-i", LOCAL).code == 0
+
+
+@pytest.mark.parametrize("words", ["plan job.yml", "verify", "check --record", "run job.yml"])
+def test_the_directory_is_the_users_alone_whatever_makes_it(play: Play, words: str) -> None:
+    play.job({"command": ["true"], "check": "none"})
+    play(*words.split(), "-i", LOCAL)
+    assert play.home.stat().st_mode & 0o777 == 0o700

@@ -17,6 +17,7 @@ from ddp_play.ansible.command_file import CommandFileRedactor
 from ddp_play.ansible.default_settings import default_settings
 from ddp_play.ansible.error_output import error_text, refused_values, start_remedy
 from ddp_play.ansible.limit_refusal import refuse_left_out_names
+from ddp_play.bundle.paths import make_directory
 from ddp_play.errors import CheckFailed, DdpPlayError, HostNotReady, Interrupted, UsageError
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ class AnsibleRunner:
         for source in request.inventory:
             if "," not in source and not Path(request.cwd, source).exists():
                 raise UsageError(f"no inventory {source}", hint="a file, a directory, or host names with a comma")
-        private_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_directory(private_dir)
         failures: list[TaskFailure] = []
         stats: dict[str, Any] = {}
         redactor = CommandFileRedactor(artifact(private_dir, "command"))

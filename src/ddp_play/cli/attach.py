@@ -10,6 +10,7 @@ from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.password_prompt import ask_passwords
 from ddp_play.cli.run import print_end, watch
+from ddp_play.cli.shown_ranks import refuse_unknown_ranks
 from ddp_play.errors import DiskFull, UsageError
 from ddp_play.planning.short_lists import short_list
 from ddp_play.run.attempt_assignment import assignment_from_bundle
@@ -43,6 +44,7 @@ def attach(
     """
     with error_boundary():
         run = find(run_id)
+        refuse_unknown_ranks(ranks, run.paths)
         disk_was_full = run.document.get("exit_class") == DiskFull.kind
         if run.over and (run.allocation or not disk_was_full):
             if run.allocation and (uncollected(run.document) or disk_was_full):

@@ -17,6 +17,7 @@ from ddp_play.bundle.paths import read_json
 from ddp_play.bundle.run_lookup import Run
 from ddp_play.bundle.summary import duration, number, summary
 from ddp_play.cli import console
+from ddp_play.cli.shown_ranks import unknown_ranks
 from ddp_play.planning.plan_document import ranks_by_host
 from ddp_play.run.engine_runs import load
 
@@ -107,6 +108,8 @@ class View:
 
     def _load_plan(self) -> None:
         self.plan = plan = read_json(self.paths.plan)
+        if words := unknown_ranks(self.ranks_shown, self.paths):
+            self._print(words, style="bold yellow")
         for name, ranks in (ranks_by_host(plan) if plan else {}).items():
             for rank in ranks:
                 self.hosts[rank] = name

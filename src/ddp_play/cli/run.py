@@ -19,6 +19,7 @@ from ddp_play.cli import console, engine_start, live_view, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.run_start import Started, start_run
 from ddp_play.cli.run_view import RunView, open_run_view
+from ddp_play.cli.shown_ranks import check_form
 from ddp_play.errors import InternalError, Interrupted, UsageError
 from ddp_play.planning.job_values import parse_seconds
 from ddp_play.run.submission import take_over_problem
@@ -59,6 +60,7 @@ def run(
       ddp-play run train.yml -i inventory --wait    wait while other runs hold the slots
     """
     with error_boundary():
+        check_form(ranks)
         engine.check(ansible, dry=dry, wait=wait or bool(wait_at_most))
         if dry:
             _show_dry_plan(playbook, inventory, ansible, as_json=as_json)

@@ -58,8 +58,13 @@ def _check_settings(job: Job) -> None:
 
 
 def unused_limits(job: Job) -> list[str]:
-    """Warning about limits that only Docker sets."""
+    """Warning about limits that only Docker sets, and mounts that only an image has."""
     names = [f"ddp_job_{name}" for name in ("memory", "shm_size") if getattr(job, name)]
+    if job.chosen_runtime == "process":
+        # a path that is the same on both sides is there without a mount
+        names += ["ddp_job_mounts"] if any(mount.source != mount.target for mount in job.mounts) else []
+        why = "without ddp_job_image ranks are processes of the host, with its files and the limits of the login"
+        return [f"{' and '.join(names)} without effect: {why}"] if names else []
     if job.chosen_runtime not in NAMES or not names:
         return []
     where = "Apptainer" if job.chosen_runtime == "apptainer" else "a container of pyxis"

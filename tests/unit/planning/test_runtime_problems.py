@@ -86,6 +86,9 @@ def test_settings_without_a_place(values: dict[str, Any], words: str) -> None:
 
 def test_limits_of_docker_alone_are_warned_of() -> None:
     assert unused_limits(job(image=SIF)) == []
+    assert unused_limits(job(mounts=["/data:/data"])) == []
+    (warning,) = unused_limits(job(memory="8g", mounts=["/data:/mnt"]))
+    assert warning.startswith("ddp_job_memory and ddp_job_mounts without effect: without ddp_job_image ranks are proc")
     assert unused_limits(job(image="i", memory="8g")) == []
     assert "ddp_job_memory and ddp_job_shm_size" in unused_limits(job(image=SIF, memory="8g", shm_size="1g"))[0]
     (warning,) = unused_limits(job(image="i", runtime="pyxis", memory="8g"))
