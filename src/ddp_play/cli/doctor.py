@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import textwrap
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -18,8 +20,16 @@ from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.errors import UsageError
 from ddp_play.planning.remedy_text import Asked
 from ddp_play.provisioning.change_listing import host_ranges
+from ddp_play.provisioning.inventory import load_inventory
 from ddp_play.run.job_survey import survey_job
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ddp_play.ansible.runner import Passwords, PlaybookRequest
+    from ddp_play.provisioning.inventory import Inventory
+
+SSH = ("ssh client", "ssh login", "ssh keys", "ssh control path")
 STYLES = {Status.OK: "green", Status.UNCHECKED: "dim", Status.WARN: "yellow", Status.FAIL: "bold red"}
 STATUS_WIDTH, CHECK_WIDTH = 13, 19
 INDENT = " " * 4
@@ -55,7 +65,10 @@ def doctor(
             raise UsageError("Ansible's options are for hosts, and no inventory was given", hint="give -i INVENTORY")
         findings = controller_findings.judge(controller_facts.collect(str(Path.cwd())))
         if playbook or inventory:
-            findings += _of_hosts(ansible, playbook, inventory or [])
+            request, passwords = ansible.request(playbook, inventory), ansible.passwords()
+            asked = Asked(tuple(inventory or ()), request.options)
+            of_hosts = _of_hosts(request, passwords, asked, with_job=bool(playbook))
+            findings = (*without_ssh(findings, lambda: load_inventory(request, passwords)), *of_hosts)
         if as_json:
             rows = [finding.to_json() for finding in findings]
             console.as_json({"exit_class": exit_class(findings), "findings": rows})
@@ -65,11 +78,28 @@ def doctor(
             raise typer.Exit(code)
 
 
-def _of_hosts(ansible: options.Ansible, playbook: str | None, inventory: list[str]) -> tuple[Finding, ...]:
-    request, passwords = ansible.request(playbook, inventory), ansible.passwords()
-    asked = Asked(tuple(inventory), request.options)
+def without_ssh(findings: tuple[Finding, ...], load: Callable[[], Inventory]) -> tuple[Finding, ...]:
+    """The findings, of which those about ssh do not count where no host of the inventory is reached with it."""
+    if not any(_is_about_ssh(row) for row in findings):
+        return findings
+    inventory = load()
+    if any(inventory.value(host, "ansible_connection") != "local" for host in inventory.hosts):
+        return findings
+    return tuple(_not_needed(row) if _is_about_ssh(row) else row for row in findings)
+
+
+def _is_about_ssh(finding: Finding) -> bool:
+    return finding.check in SSH and finding.status in (Status.WARN, Status.FAIL)
+
+
+def _not_needed(finding: Finding) -> Finding:
+    value = f"{finding.value}; not needed: all hosts of the inventory are local"
+    return dataclasses.replace(finding, status=Status.UNCHECKED, value=value, why="", command="")
+
+
+def _of_hosts(request: PlaybookRequest, passwords: Passwords, asked: Asked, *, with_job: bool) -> tuple[Finding, ...]:
     findings = judge_hosts(ask_hosts(request, passwords, AnsibleRunner()), asked)
-    if playbook:
+    if with_job:
         findings += judge_job(survey_job(request, passwords, AnsibleRunner()), asked)
     return findings
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+import pytest
 from typer.testing import CliRunner
 
 from ddp_play.checks.finding import Finding, Status
 from ddp_play.cli import console
-from ddp_play.cli.doctor import show
+from ddp_play.cli.doctor import show, without_ssh
 from ddp_play.cli.main import app
-
-if TYPE_CHECKING:
-    import pytest
+from ddp_play.provisioning.inventory import Group, Inventory
 
 COMMAND = "export ANSIBLE_SSH_CONTROL_PATH_DIR=/a/directory/with/a/short/path/of/yours"
 FINDINGS = (
@@ -50,3 +47,18 @@ def test_a_narrow_terminal_breaks_texts_and_no_command(
     lines = capsys.readouterr().out.splitlines()
     assert any(COMMAND in line for line in lines)
     assert all(len(line) <= 70 for line in lines if COMMAND not in line)
+
+
+@pytest.mark.parametrize(("connections", "status"), [(("local",), "not checked"), (("local", "ssh"), "fail")])
+def test_ssh_counts_only_where_a_host_is_reached_with_it(connections: tuple[str, ...], status: str) -> None:
+    found = (Finding("ssh client", Status.FAIL, "not installed", "hosts", "apt-get install"), FINDINGS[0])
+    hosts = {f"h{number}": {"ansible_connection": value} for number, value in enumerate(connections)}
+    inventory = Inventory({"all": Group("all", tuple(hosts))}, hosts)
+    ssh, other = without_ssh(found, lambda: inventory)
+    assert (ssh.status, other) == (status, FINDINGS[0])
+    assert bool(ssh.command) is (status == "fail")
+
+
+def test_the_inventory_is_not_read_without_need() -> None:
+    found = (Finding("ssh client", Status.OK, "OpenSSH"),)
+    assert without_ssh(found, lambda: pytest.fail("it was read")) == found
