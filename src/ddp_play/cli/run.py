@@ -60,14 +60,19 @@ def run(
       ddp-play run train.yml -i inventory --wait    wait while other runs hold the slots
     """
     with error_boundary():
-        check_form(ranks)
-        engine.check(ansible, dry=dry, wait=wait or bool(wait_at_most))
+        _check(engine, ansible, dry=dry, wait=wait or bool(wait_at_most), ranks=ranks)
         if dry:
             _show_dry_plan(playbook, inventory, ansible, as_json=as_json)
             return
         stop_on_term()
         started = _controller(engine, wait, wait_at_most).submit(playbook, inventory, ansible, name=name, output=output)
         _print_id_or_watch(started, detach=detach, ranks=ranks, as_json=as_json, plain=plain)
+
+
+def _check(engine: engine_start.EngineOptions, ansible: options.Ansible, *, dry: bool, wait: bool, ranks: str) -> None:
+    """UsageError for options that cannot be meant so."""
+    check_form(ranks)
+    engine.check(ansible, dry=dry, wait=wait)
 
 
 def _controller(
