@@ -115,7 +115,8 @@ def _inferred(result: dict[str, Any], action: str, task: str) -> dict[str, str]:
     """Row for a module that is not ours, from the fields that it returns."""
     path = result.get("dest") or result.get("path")
     if action in ("systemd_service", "systemd", "service") and result.get("name"):
-        return {"kind": _kind_of_unit(result), "what": f"unit {result['name']}", "whose": _owner_of_unit(result["name"])}
+        name = str(result["name"])
+        return {"kind": _kind_of_unit(result), "what": f"unit {name}", "whose": _owner_of_unit(name)}
     if action == "mount" and result.get("name"):
         # The module does not tell a new mount from one of the site that gets other options.
         return {"kind": ChangeKind.CHANGE, "what": f"mount {result['name']}", "whose": Owner.THEIRS}
