@@ -23,7 +23,8 @@ APT = [
 ]
 # Without these, a simulation writes apt's caches and a log.
 UNCACHED = ["--option=Dir::Cache::pkgcache=", "--option=Dir::Cache::srcpkgcache=", "--option=Dir::Log::Planner="]
-DNF, ERASED = ["dnf", "--assumeyes", "--quiet"], ["rpm", "--erase", "--test"]
+# Of a package for several kernels there may be several versions; rpm refuses such a name otherwise.
+DNF, ERASED = ["dnf", "--assumeyes", "--quiet"], ["rpm", "--erase", "--allmatches", "--test"]
 ENGLISH = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C", "LANGUAGE": "C"}
 RETRY_S = 2.0
 
@@ -105,7 +106,11 @@ class Manager:
         problem, found = self.simulate(names, replaces)
         if problem or harm(found, replaces):
             self.refuse(names, problem or harm(found, replaces), complaints(warnings) if problem else "")
-        return found
+        if self.uses_apt:
+            return found
+        # dnf also lists a package of which another version stays, such as kernel-devel: its name is the site's.
+        there = self.installed()
+        return found._replace(added=[name for name in found.added if name not in there])
 
     def forecast(self, names: List[str], replaces: List[str]) -> List[Dict[str, str]]:
         """Rows for an installation by the package lists that the host has; only the names if those lack a package."""

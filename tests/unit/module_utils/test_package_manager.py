@@ -141,14 +141,18 @@ TABLE = " chrony  x86_64  4.5  base  300 k\n\nTransaction Summary\n"
         ),
         (f"Removing:\n ntp  x86_64  1  @base  3 k\nInstalling:\n{TABLE}", ABORTED, [], "it would remove ntp, which"),
         (f"Downgrading:\n{TABLE}", ABORTED, [], "it would downgrade chrony"),
+        (f"Installing:\n kernel-devel  x86_64  6  base  3 k\n{TABLE}", ABORTED, [], (["chrony"], [], [], [])),
         ("", "Error: Unable to find a match: chrony\n", [], "Error: Unable to find a match: chrony"),
     ],
 )
 def test_dnf_is_asked_first_too(
     monkeypatch: pytest.MonkeyPatch, out: str, err: str, replaces: list[str], answer: Any
 ) -> None:
-    """The answer to a transaction that is declined is exit code 1, as for an error."""
-    host = StandIn(lambda _argv: (1, out, err))
+    """The answer to a transaction that is declined is exit code 1, as for an error.
+
+    The site has kernel-devel for another kernel, so that a removal of the name would take that too.
+    """
+    host = StandIn(lambda argv: (0, "bash\nkernel-devel\n", "") if argv[0] == "rpm" else (1, out, err))
     calls = manager(monkeypatch, host, apt=False)
     if isinstance(answer, str):
         with pytest.raises(Exception, match="nothing was installed") as caught:
@@ -156,7 +160,7 @@ def test_dnf_is_asked_first_too(
         assert answer in caught.value.answer["msg"]  # type: ignore[attr-defined]
     else:
         assert calls.plan(["chrony"], replaces) == answer
-    assert host.asked == [["dnf", "--assumeno", *(["--allowerasing"] if replaces else []), "install", "chrony"]]
+    assert host.asked[0] == ["dnf", "--assumeno", *(["--allowerasing"] if replaces else []), "install", "chrony"]
 
 
 @pytest.mark.parametrize(
@@ -167,6 +171,6 @@ def test_rpm_says_whether_another_package_needs_one(
     monkeypatch: pytest.MonkeyPatch, refused: tuple[tuple[str, ...], ...], needed: list[str]
 ) -> None:
     """The packages that nothing else needs go, also where another one is needed."""
-    host = StandIn(lambda argv: (int(tuple(argv[3:]) in {*refused, ("b", "a")} and bool(refused)), "", ""))
+    host = StandIn(lambda argv: (int(tuple(argv[4:]) in {*refused, ("b", "a")} and bool(refused)), "", ""))
     assert manager(monkeypatch, host, apt=False).needed(["a", "b"]) == needed
-    assert host.asked[0] == ["rpm", "--erase", "--test", "a", "b"]
+    assert host.asked[0] == ["rpm", "--erase", "--allmatches", "--test", "a", "b"]
