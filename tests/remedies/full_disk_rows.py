@@ -32,7 +32,7 @@ def full(scene: Scene, where: Path, *, kib: int = 8192) -> None:
 
 
 def full_bundles(scene: Scene) -> list[str]:
-    full(scene, scene.play.home)
+    full(scene, scene.play.home, kib=32768)
     return ["run", scene.job(), "-i", scene.inventory(), "--name", "night"]
 
 
@@ -45,7 +45,7 @@ ROWS = (
     Row(
         "full disk of the bundles",
         AREA,
-        "this machine has no space left for ... No space left on device",
+        "this machine has no space left for ... 0.0 MB are free, and a run begins with ... MB; nothing was started",
         "free some space: `df -h DIRECTORY`",
         full_bundles,
         70,

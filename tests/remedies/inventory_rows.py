@@ -173,8 +173,8 @@ ROWS = (
     Row(
         "limit without a host",
         AREA,
-        "leaves us with no hosts to target",
-        "`ansible-inventory --graph -i INVENTORY` shows the groups",
+        "--limit: 'gpu9' is no host and no group of the inventory",
+        "groups: ranks; hosts: localhost",
         no_such_limit,
         again=plan_here,
     ),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 RESERVE_BYTES = 1024 * 1024
 # What a run begins with: Ansible's files, the plan, the reserve.
-LEAST_BYTES = 8 * RESERVE_BYTES
+LEAST_BYTES = 4 * RESERVE_BYTES
 # Free space does not show quotas, so a trial file is written, at most this often.
 TRIAL_S = 2.0
 

@@ -37,6 +37,8 @@ def format_problem(place: HostRun, state: Optional[Dict[str, Any]] = None) -> st
     if place.spec.name not in entries or _is_empty(place.spec):
         return _without_spec(place, entries)
     spec = read_json(place.spec)
+    if spec is None and not os.path.lexists(str(place.spec)):  # somebody removes the attempt meanwhile
+        return _without_spec(place, entries)
     if spec is None:
         return "%s cannot be read as JSON" % place.spec
     why = protocol_problem(spec) or protocol_problem(state or read_json(place.state) or {})

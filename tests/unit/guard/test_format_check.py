@@ -167,6 +167,19 @@ def test_a_crash_that_left_an_empty_spec_is_cleaned(place: HostRun) -> None:
     assert not place.root.exists()
 
 
+def test_an_attempt_that_another_gc_removes_meanwhile_is_no_unknown_format(
+    place: HostRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded(place, guard_pid=os.getpid())
+
+    def removed(path: Path) -> Any:
+        path.unlink()
+        return read_json(path)
+
+    monkeypatch.setattr(format_check, "read_json", removed)
+    assert format_check.format_problem(place, {}) == ""
+
+
 def test_a_directory_without_an_attempt_number_is_left_alone(tmp_path: Path) -> None:
     place = HostRun(tmp_path / "runs" / "night.0123456789abcdef" / "h1")
     place.root.mkdir(parents=True)
