@@ -34,10 +34,8 @@ def format_problem(place: HostRun, state: Optional[Dict[str, Any]] = None) -> st
         return "%s cannot be read: %s" % (place.root, error.strerror)
     if not place.attempt:
         return "%s is not the directory of an attempt" % place.root
-    if place.spec.name not in entries or _is_empty(place.spec):
-        return _without_spec(place, entries)
     spec = read_json(place.spec)
-    if spec is None and not os.path.lexists(str(place.spec)):  # somebody removes the attempt meanwhile
+    if spec is None and _is_missing_or_empty(place.spec):  # also if somebody removes the attempt meanwhile
         return _without_spec(place, entries)
     if spec is None:
         return "%s cannot be read as JSON" % place.spec
@@ -53,10 +51,12 @@ def refuse_unknown(header: Header, place: HostRun, state: Dict[str, Any]) -> Non
         raise Refused(why, kind="version", hint=REMEDY)
 
 
-def _is_empty(path: Path) -> bool:
+def _is_missing_or_empty(path: Path) -> bool:
     """A crash of the host can leave a file without content."""
     try:
         return path.stat().st_size == 0
+    except FileNotFoundError:
+        return not path.is_symlink()
     except OSError:
         return False
 
