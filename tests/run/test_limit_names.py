@@ -30,8 +30,9 @@ def site(play: Play) -> Play:
     return play
 
 
-@pytest.mark.parametrize("limit", ["gpu01:gpu2", "gpu2"])
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize(
+    ("verb", "limit"), [*((verb, "gpu01:gpu2") for verb in VERBS), ("plan job.yml", "gpu2"), ("verify", "gpu2")]
+)
 def test_an_unknown_name_is_refused(site: Play, verb: str, limit: str) -> None:
     done = site(*verb.split(), "-i", "hosts.yml", "--limit", limit)
     if "-d" in verb.split():
@@ -46,14 +47,10 @@ def test_an_unknown_name_is_refused(site: Play, verb: str, limit: str) -> None:
 @pytest.mark.parametrize(
     ("limit", "hosts"),
     [
-        ("gpu01:gpu02:&ranks", ["gpu01", "gpu02"]),
+        ("ranks[0:1]:~gpu0[12]:&ranks:spares", ["gpu01", "gpu02"]),
         ("ranks:!gpu02:!fe8*", ["gpu01"]),
-        ("ranks[0:1]", ["gpu01", "gpu02"]),
-        ("~gpu0[12]", ["gpu01", "gpu02"]),
         ("@limit.txt", ["gpu02"]),
-        ("fe80::1", ["fe80::1"]),
         ("gpu01,fe80::1", ["gpu01", "fe80::1"]),
-        ("gpu01:spares", ["gpu01"]),
     ],
 )
 def test_other_patterns_choose_as_before(site: Play, limit: str, hosts: list[str]) -> None:
