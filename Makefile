@@ -55,7 +55,7 @@ lint-roles: $(STAMP)
 
 fast: $(STAMP)
 	@echo "==> unit and content tests"
-	@$(BIN)/pytest -q --numprocesses auto --maxprocesses 4 --dist worksteal tests/unit tests/content
+	@$(BIN)/pytest -q --numprocesses 4 --dist worksteal tests/unit tests/content
 
 docs: $(STAMP) ## build the documentation into build/docs; a warning or a dead link inside it fails
 	@echo "==> documentation"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ def as_id(block: DocBlock) -> str:
     return block.where
 
 
+@functools.cache
 def yaml_of(block: DocBlock) -> Any:
     return DataLoader().load(block.body)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,12 +32,20 @@ JINJA = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
 def texts() -> Iterator[tuple[str, str]]:
     """(place, text) of everything that the code may print: no docstrings, no comments."""
     for folder in ("src/ddp_play", "plugins"):
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            for line, text in strings(ast.parse(path.read_text(encoding="utf-8"))):
+        for path, source in sources(folder, "*.py"):
+            for line, text in strings(ast.parse(source)):
                 yield f"{path.relative_to(ROOT)}:{line}", text
-    for path in sorted((ROOT / "roles").rglob("*.yml")):
-        lines = [line for line in path.read_text(encoding="utf-8").splitlines() if not line.lstrip().startswith("#")]
+    for path, source in sources("roles", "*.yml"):
+        lines = [line for line in source.splitlines() if not line.lstrip().startswith("#")]
         yield str(path.relative_to(ROOT)), JINJA.sub("VALUE", " ".join(line.strip() for line in lines))
+
+
+def sources(folder: str, pattern: str) -> Iterator[tuple[Path, str]]:
+    """Files that name the command. Every process of the tests reads them, so the others are not parsed."""
+    for path in sorted((ROOT / folder).rglob(pattern)):
+        source = path.read_text(encoding="utf-8")
+        if "ddp-play" in source:
+            yield path, source
 
 
 def strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -59,6 +68,7 @@ def strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.value
 
 
+@functools.cache
 def commands() -> list[tuple[str, str, str]]:
     """(place, verb, what follows it) of every command in a text."""
     return [
