@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import re
-import time
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, List, Optional
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.ddp.play.plugins.module_utils import (
@@ -14,6 +12,7 @@ from ansible_collections.ddp.play.plugins.module_utils import (
     installed_packages,
     package_transactions,
 )
+from ansible_collections.ddp.play.plugins.module_utils.package_manager import APT, UNCACHED, Manager, complaints
 
 DOCUMENTATION = r"""
 module: apt_transaction
@@ -82,22 +81,6 @@ ddp_changes:
 """
 
 Rows = List[Dict[str, str]]
-LOCKED = re.compile(r"Could not get lock|Unable to acquire the dpkg frontend lock|Unable to lock directory")
-OPTIONS = [
-    "--assume-yes",
-    "--no-install-recommends",
-    "--allow-change-held-packages",
-    "--option=Dpkg::Options::=--force-confdef",
-    "--option=Dpkg::Options::=--force-confold",
-]
-# Without the options, a simulation writes apt's caches and a log.
-UNCACHED = [
-    "--simulate",
-    "--option=Dir::Cache::pkgcache=",
-    "--option=Dir::Cache::srcpkgcache=",
-    "--option=Dir::Log::Planner=",
-]
-RETRY_S = 2.0
 
 
 def update_commands(source: Optional[str]) -> List[List[str]]:
@@ -111,8 +94,8 @@ def update_commands(source: Optional[str]) -> List[List[str]]:
 
 def install_command(install: List[str], remove: List[str], *extra: str, allow_downgrade: bool = False) -> List[str]:
     """The command line that installs and removes in one transaction; apt removes a name that ends in `-`."""
-    options = OPTIONS + (["--allow-downgrades"] if allow_downgrade else [])
-    return ["apt-get", "install", *options, *extra, *install, *[name + "-" for name in remove]]
+    options = ["--allow-change-held-packages", *(["--allow-downgrades"] if allow_downgrade else [])]
+    return [*APT, "install", *options, *extra, *install, *[name + "-" for name in remove]]
 
 
 def simulated_changes(simulated: str) -> Rows:
@@ -121,33 +104,19 @@ def simulated_changes(simulated: str) -> Rows:
     return list(changes.package_changes(found.added, found.removed, found.upgraded))
 
 
-def complaints(text: str) -> str:
-    """The lines of apt that are marked as errors or warnings; the whole text if none is marked."""
-    lines = [line for line in text.splitlines() if re.match(r"(?:E|W|Err):?", line)]
-    return "\n".join(dict.fromkeys(lines)) or text.strip()
-
-
-def run(module: AnsibleModule, argv: List[str], deadline: float) -> Tuple[int, str, str]:
-    """Run a command to its end; repeat it until the deadline while another package manager holds the lock."""
-    environment = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C", "LANGUAGE": "C"}
-    while True:
-        rc, out, err = module.run_command(argv, environ_update=environment)
-        if rc == 0 or not LOCKED.search(err) or time.monotonic() > deadline:
-            return rc, out, err
-        time.sleep(RETRY_S)
-
-
 def fail(module: AnsibleModule, step: str, text: str, warnings: str = "") -> None:
     """End the module with apt's errors and the step, before anything was removed."""
     more = "\n".join(part for part in (complaints(text), warnings) if part)
     module.fail_json(msg="apt-get failed in step %s, nothing was removed: %s" % (step, more), step=step)
 
 
-def forecast(module: AnsibleModule) -> Rows:
+def forecast(module: AnsibleModule, manager: Manager) -> Rows:
     """Rows for the transaction by the package lists that the host has; the names where those lack a package."""
     want = module.params
-    argv = install_command(want["install"], want["remove"], *UNCACHED, allow_downgrade=want["allow_downgrade"])
-    rc, out, _ = run(module, argv, time.monotonic() + want["lock_timeout_s"])
+    extra = ["--simulate", *UNCACHED]
+    rc, out, _ = manager.run(
+        install_command(want["install"], want["remove"], *extra, allow_downgrade=want["allow_downgrade"])
+    )
     if rc != 0:
         return list(changes.package_changes([name.partition("=")[0] for name in want["install"]], want["remove"]))
     refuse_unasked(module, out)
@@ -161,20 +130,20 @@ def refuse_unasked(module: AnsibleModule, simulated: str) -> None:
         fail(module, "plan", "it would also remove %s, which was not named" % ", ".join(unasked))
 
 
-def update(module: AnsibleModule, deadline: float) -> str:
+def update(module: AnsibleModule, manager: Manager) -> str:
     """Fail if the named repository does not answer; return the warnings about the others."""
     warnings = ""
     for argv in update_commands(module.params["source"]):
-        rc, _, err = run(module, argv, deadline)
+        rc, _, err = manager.run(argv)
         if rc != 0 and "--error-on=any" in argv:
             fail(module, "update", err)
         warnings = complaints(err) if err.strip() else ""
     return warnings
 
 
-def forget_undone(module: AnsibleModule, noted: Optional[Dict[str, List[str]]]) -> None:
-    """Keep in the record only what a failed installation has done."""
-    rc, out, _ = module.run_command(installed_packages.DPKG)
+def forget_undone(module: AnsibleModule, manager: Manager, noted: Optional[Dict[str, List[str]]]) -> None:
+    """Keep in the record only what a failed installation has done; all of it if dpkg does not say."""
+    rc, out, _ = manager.run(installed_packages.DPKG)
     if noted is not None and rc == 0:
         host_record.forget_undone(module.params["record"], module.params["role"], noted, out)
 
@@ -193,27 +162,26 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    want = module.params
+    want, manager = module.params, Manager(module)
     if not (want["install"] or want["remove"]):
         module.exit_json(changed=False, step="done", ddp_changes=[])
     if module.check_mode:
-        module.exit_json(changed=True, step="done", ddp_changes=forecast(module))
-    deadline = time.monotonic() + want["lock_timeout_s"]
-    warnings = update(module, deadline)
+        module.exit_json(changed=True, step="done", ddp_changes=forecast(module, manager))
+    warnings = update(module, manager)
     rows: Rows = []
     planned, noted = package_transactions.read_apt(""), None
     names = (want["install"], want["remove"])
     # The last step finds all packages in the cache; with --no-download, apt fails for repositories with file: URIs.
     for step, extra in (("plan", ["--simulate"]), ("download", ["--download-only"]), ("install", [])):
         argv = install_command(*names, *extra, allow_downgrade=want["allow_downgrade"])
-        rc, out, err = run(module, argv, deadline)
+        rc, out, err = manager.run(argv)
         if rc == 0 and step == "plan":
             refuse_unasked(module, out)
             rows, planned = simulated_changes(out), package_transactions.read_apt(out)
         if rc == 0 and step == "download" and want["role"]:
             noted = host_record.note_transaction(want["record"], want["role"], planned.added, planned.removed)
         if rc != 0 and step == "install":
-            forget_undone(module, noted)
+            forget_undone(module, manager, noted)
             module.fail_json(msg="apt-get failed while it installed: %s" % complaints(err), step=step)
         if rc != 0:
             fail(module, step, err, warnings)

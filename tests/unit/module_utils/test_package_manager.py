@@ -40,11 +40,14 @@ def test_what_a_simulation_adds_and_removes() -> None:
     found = package_manager.package_transactions.read_apt(SIMULATED)
     assert found == OF_SIMULATED
     assert package_manager.complaints("Hit:1\nE: a\nError: b\nW: c\nE: a\n") == "E: a\nError: b\nW: c"
+    assert package_manager.complaints("Reading...\nE: one\nErr:3 http://x\n") == "E: one\nErr:3 http://x"
+    assert package_manager.complaints("") == ""
     assert package_manager.complaints(" Es war nichts \n") == "Es war nichts"
 
 
 @pytest.mark.parametrize(
-    ("rc", "err", "tries"), [(0, LOCKED, 1), (100, "E: broken", 1), (1, LOCKED, 3), (-9, LOCKED, 3)]
+    ("rc", "err", "tries"),
+    [(0, LOCKED, 1), (0, "", 1), (100, "E: broken", 1), (1, LOCKED, 3), (100, LOCKED, 3), (-9, LOCKED, 3)],
 )
 def test_only_a_lock_is_tried_again(monkeypatch: pytest.MonkeyPatch, rc: int, err: str, tries: int) -> None:
     now = [50.0]

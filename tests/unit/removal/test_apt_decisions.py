@@ -1,10 +1,11 @@
-"""Commands, waits and refusals of apt_transaction; in the test's own process."""
+"""Commands and refusals of apt_transaction; in the test's own process."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+from ansible_collections.ddp.play.plugins.module_utils import package_manager
 from ansible_collections.ddp.play.plugins.modules import apt_transaction
 
 from tests.unit.modules.stand_in import StandIn, accepted, documented, play
@@ -42,9 +43,9 @@ def test_the_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     """Exactly: no wish to downgrade, no repository that must answer."""
     host = StandIn(install=["new"], remove=["old"])
     play(monkeypatch, apt_transaction, host)
-    options = ["--assume-yes", "--no-install-recommends", "--allow-change-held-packages"]
+    options = ["--assume-yes", "--no-install-recommends"]
     options += ["--option=Dpkg::Options::=--force-confdef", "--option=Dpkg::Options::=--force-confold"]
-    install = ["apt-get", "install", *options]
+    install = ["apt-get", *options, "install", "--allow-change-held-packages"]
     assert host.asked == [
         ["apt-get", "update", "--quiet"],
         [*install, "--simulate", "new", "old-"],
@@ -66,40 +67,13 @@ def test_the_update_of_a_named_repository_is_alone_and_strict() -> None:
     assert apt_transaction.update_commands("/a.sources") == [strict, plain]
 
 
-@pytest.mark.parametrize(
-    ("rc", "err", "tries"),
-    [(0, LOCKED, 1), (0, "", 1), (100, "E: broken", 1), (1, LOCKED, 3), (100, LOCKED, 3), (-9, LOCKED, 3)],
-)
-def test_only_a_lock_is_tried_again_and_until_the_deadline(
-    monkeypatch: pytest.MonkeyPatch, rc: int, err: str, tries: int
-) -> None:
-    now = [100.0]
-    monkeypatch.setattr(apt_transaction.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(apt_transaction.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
-    host: Any = StandIn(lambda _argv: (rc, "out", err))
-    assert apt_transaction.run(host, ["apt-get"], 103.0) == (rc, "out", err)
-    assert len(host.asked) == tries
-
-
 def test_the_wait_for_a_lock_is_the_one_of_the_option(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr(apt_transaction.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(apt_transaction.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    monkeypatch.setattr(package_manager.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(package_manager.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
     host = StandIn(lambda argv: (100, "", LOCKED) if "install" in argv else (0, "", ""), install=["a"])
     assert play(monkeypatch, apt_transaction, host)["step"] == "plan"
     assert now == [302.0]
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("Reading...\nE: one\nW: two\nE: one\nErr:3 http://x\n", "E: one\nW: two\nErr:3 http://x"),
-        (" plain words \n", "plain words"),
-        ("", ""),
-    ],
-)
-def test_what_apt_complains_about(text: str, shown: str) -> None:
-    assert apt_transaction.complaints(text) == shown
 
 
 @pytest.mark.parametrize(
