@@ -93,7 +93,7 @@ engine: $(STAMP) needs
 
 lab-tests: $(STAMP) engine
 	@echo "==> a lab of real hosts"
-	@$(BIN)/pytest -q --durations 15 tests/lab $(LONG:%=--ignore %)
+	@$(BIN)/pytest -q --durations 15 --numprocesses 2 --dist loadfile tests/lab $(LONG:%=--ignore %)
 
 lab-tests-all: $(STAMP) engine ## all of the lab's tests, those of minutes each too
 	@$(BIN)/pytest -q tests/lab

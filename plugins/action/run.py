@@ -37,6 +37,7 @@ except ImportError as error:
 from ansible_collections.ddp.play.plugins.plugin_utils.host_approach import Approach, Approaches
 from ansible_collections.ddp.play.plugins.plugin_utils.host_query import ask, query_of, refuse
 from ansible_collections.ddp.play.plugins.plugin_utils.limit import refuse_unknown_limit
+from ansible_collections.ddp.play.plugins.plugin_utils.variable_places import variable_places
 from ansible_collections.ddp.play.plugins.plugin_utils.vaulted import decrypted_texts, is_vaulted
 
 if TYPE_CHECKING:
@@ -119,6 +120,7 @@ class ActionModule(ActionBase):
             hosts,
             asking.rows,
             secrets=secrets,
+            places=variable_places(variables, [PREFIX + name for name in Job.model_fields]),
             playbook_dir=str(variables.get("playbook_dir", ".")),
             paths=paths,
         )
@@ -232,26 +234,27 @@ class _Asking:
         self._approaches, self._discovery, self._failed = approaches, discovery, failed
 
     def rows(self, job: Job, hosts: list[str]) -> dict[str, dict[str, Any]]:
-        """Facts and route, or problem, of each of these hosts, and the names of the ddp_* variables that it has."""
-        names = {}
+        """Facts and route, or problem, of each of these hosts, and the places of the ddp_* variables that it has."""
+        places = {}
         for host in hosts:
             self._discovery.end_if_stopped()
-            names[host] = self._ask(host, job)
+            places[host] = self._ask(host, job)
         import_module(SUPERVISION)  # what comes next, with the planner, while the hosts answer
         self._discovery.finish()
-        return {host: {**self._discovery.rows[host], "variables": names[host]} for host in hosts}
+        return {host: {**self._discovery.rows[host], "variables": places[host]} for host in hosts}
 
-    def _ask(self, host: str, job: Job) -> list[str]:
+    def _ask(self, host: str, job: Job) -> dict[str, str]:
         if host in self._failed:
             hint = "the playbook's output above has the task and the reason"
             refuse(self._discovery, host, HostNotReady("a task before the job failed on it", hint=hint), host)
-            return []
-        names: list[str] = []
+            return {}
+        places: dict[str, str] = {}
 
         def query(approach: Approach) -> Query:
-            names.extend(discover_action.our_variables(approach.variables))
+            names = discover_action.our_variables(approach.variables)
+            places.update(variable_places(approach.variables, names))
             asked: Query = query_of(approach, job)
             return asked
 
         ask(self._discovery, self._approaches, host, query)
-        return names
+        return places

@@ -8,11 +8,13 @@ never meet.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +33,14 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 COMMAND = str(Path(sys.executable).with_name("ddp-play"))
+
+
+@contextmanager
+def build_turn() -> Iterator[None]:
+    """Wait until no other worker builds images: the second one then finds them in the engine's cache."""
+    with (Path(tempfile.gettempdir()) / "ddp-play-tests-build.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @dataclass(frozen=True)
@@ -66,7 +76,8 @@ class Lab:
 
     def up(self, *options: str) -> subprocess.CompletedProcess[str]:
         """`lab up` of this lab; it must succeed."""
-        done = self.play("lab", "up", "--name", self.name, *options, timeout_s=600)
+        with build_turn():
+            done = self.play("lab", "up", "--name", self.name, *options, timeout_s=600)
         assert done.returncode == 0, done.stderr
         return done
 
@@ -127,7 +138,8 @@ def lab3(lab_home: Path) -> Iterator[Lab]:
     lab = Lab(Path(kept).name if kept else f"test-{os.getpid()}", lab_home)
     try:
         lab.up("--hosts", "3", "--slots", "2,1,1")
-        built = lab.play("image", "build", "--slim", "--tag", SLIM, timeout_s=600)
+        with build_turn():
+            built = lab.play("image", "build", "--slim", "--tag", SLIM, timeout_s=600)
         assert built.returncode == 0, built.stderr
         loaded = lab.play("image", "load", "-i", str(lab.inventory), "--image", SLIM, timeout_s=300)
         assert loaded.returncode == 0, loaded.stderr

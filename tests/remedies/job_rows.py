@@ -78,7 +78,7 @@ ROWS = (
     Row(
         "misspelt job variable",
         AREA,
-        "unknown variable ddp_job_imgae",
+        "job.yml: unknown variable ddp_job_imgae",
         "did you mean VALUE?",
         planned(imgae="x"),
         fix=lambda scene, told: scene.edit("job.yml", '"ddp_job_imgae": "x"', f'"{told["VALUE"]}": ""'),

@@ -41,14 +41,16 @@ def plan_job(
     ask: Callable[[Job, list[str]], dict[str, dict[str, Any]]],
     *,
     secrets: JobSecrets,
+    places: Mapping[str, str],
     playbook_dir: str,
     paths: RunPaths,
 ) -> dict[str, Any]:
     """Make the plan and the run's directory, `paths`.
 
-    `hosts`: those of the play. `ask` returns `facts` and `route`, or `problem`, of each of the hosts that it is given.
+    `hosts`: those of the play. `ask` returns `facts` and `route`, or `problem`, of each of the hosts that it is given,
+    and where its `variables` were written. `places`: where those of the job were, for errors.
     """
-    job = _checked(parse_job({k: v for k, v in values.items() if v is not None}), playbook_dir)
+    job = _checked(parse_job({k: v for k, v in values.items() if v is not None}, places), playbook_dir)
     if os.environ.get(DESCRIBE_ENV):
         return _describe_job(job, paths)
     discovered = discover_in_waves(job, hosts, ask)
@@ -59,7 +61,7 @@ def plan_job(
     made = paths.root.exists()
     if made:  # by ddp-play: doctor reads the job also where there is no plan
         write_json(paths.job, job.model_dump(mode="json"))
-    check_names({name for row in discovered.values() for name in row.get("variables") or ()})
+    check_names({name: place for row in discovered.values() for name, place in (row.get("variables") or {}).items()})
     facts, problems = _facts_and_problems(discovered)
     caller = Caller(dict(os.environ), tuple(sorted(secrets.file_names)), secrets.env_names)
     plan = make_plan(job, facts, problems, caller)

@@ -13,7 +13,7 @@ from ddp_play.planning.job_values import ENV_NAME, HOST_VARIABLES, PREFIX, SECRE
 from ddp_play.planning.slurm_settings import SlurmSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Mapping
 
 # Default lease of a job with restarts; docs/decisions/0002-attempts.md explains the value.
 RESTART_LEASE_S = 60.0
@@ -156,14 +156,16 @@ def variable_names() -> tuple[str, ...]:
     return (*Job.model_fields, *SECRET_VARIABLES)
 
 
-def parse_job(values: dict[str, Any]) -> Job:
-    """A Job from variable values (without prefix). UsageError names the variable as the user wrote it."""
+def parse_job(values: dict[str, Any], places: Mapping[str, str] | None = None) -> Job:
+    """A Job from variable values (without prefix). UsageError names the variable as the user wrote it.
+
+    `places`: where variables (with prefix) were written, such as `train.yml:7`; the error begins with it.
+    """
     try:
         return Job(**values)
     except ValidationError as error:
-        raise UsageError(
-            "\n".join(_explain(item) for item in error.errors()), hint="ansible-doc -t role ddp.play.ddp_job"
-        ) from None
+        lines = [_explain(item, places or {}) for item in error.errors()]
+        raise UsageError("\n".join(lines), hint="ansible-doc -t role ddp.play.ddp_job") from None
 
 
 def job_from_json(data: dict[str, Any]) -> Job:
@@ -183,8 +185,13 @@ FORMS = {
 }
 
 
-def _explain(item: Any) -> str:
-    """One pydantic error as a line for the user: variable, reason, value."""
+def _explain(item: Any, places: Mapping[str, str]) -> str:
+    """One pydantic error as a line for the user: place, variable, reason, value."""
+    place = places.get(PREFIX + str(item["loc"][0])) if item["loc"] else ""
+    return f"{place}: {_explained(item)}" if place else _explained(item)
+
+
+def _explained(item: Any) -> str:
     where = ".".join(str(part) for part in item["loc"][:2] if not str(part).startswith(("literal", "function")))
     reason = FORMS.get(where) if item["type"] == "string_pattern_mismatch" else None
     reason = reason or str(item["msg"]).removeprefix("Value error, ")
@@ -197,16 +204,17 @@ def _explain(item: Any) -> str:
     return f"{PREFIX}{where}: {reason[:1].lower()}{reason[1:]}{shown}"
 
 
-def check_names(names: Iterable[str]) -> None:
-    """UsageError for unknown `ddp_*` variables, each with the nearest known name."""
+def check_names(places: Mapping[str, str]) -> None:
+    """UsageError for unknown `ddp_*` variables, each with the nearest known name, and the file and line, if known."""
     known = {PREFIX + name for name in variable_names()} | set(HOST_VARIABLES)
-    unknown = sorted(name for name in names if name not in known and name not in SITE_VARIABLES)
+    unknown = sorted(name for name in places if name not in known and name not in SITE_VARIABLES)
     if not unknown:
         return
     lines = []
     for name in unknown:
         near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-        lines.append(f"unknown variable {name}" + (f"; did you mean {near[0]}?" if near else ""))
-    where = any(not name.startswith(PREFIX) for name in unknown)
+        place = f"{places[name]}: " if places[name] else ""
+        lines.append(f"{place}unknown variable {name}" + (f"; did you mean {near[0]}?" if near else ""))
+    where = any(not (name.startswith(PREFIX) or places[name][-1:].isdigit()) for name in unknown)  # JSON has no lines
     place = "ddp-play inventory check -i INVENTORY names file and line; " if where else ""
     raise UsageError("\n".join(lines), hint=f"{place}all of them: ansible-doc -t role ddp.play.ddp_job")

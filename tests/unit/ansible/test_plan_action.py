@@ -51,6 +51,7 @@ def raw_facts(name: str) -> dict[str, Any]:
 
 
 ROUTE = {"host": "h1", "argv": ["ssh", "h1"], "command": "c", "become_prompt": "", "become_success": ""}
+MISSPELT = {"ddp_job_imgae": "job.yml:9"}
 FOUND: dict[str, Any] = {"h1": {"facts": raw_facts("h1"), "route": ROUTE}}
 VALUES: dict[str, Any] = {"command": ["true"], "image": None}
 
@@ -58,6 +59,7 @@ VALUES: dict[str, Any] = {"command": ["true"], "image": None}
 def plan_job(values: dict[str, Any] | None = None, found: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
     rows = found or FOUND
     defaults: dict[str, Any] = {"secrets": JobSecrets({}), "playbook_dir": "/play", "paths": plan_action.run_paths()}
+    defaults["places"] = {}
     return plan_action.plan_job(
         values or VALUES, list(rows), lambda _, hosts: {host: rows[host] for host in hosts}, **{**defaults, **more}
     )
@@ -92,7 +94,12 @@ def test_under_plain_ansible_playbook_a_run_gets_a_name(monkeypatch: pytest.Monk
     ("values", "more", "words"),
     [
         ({"command": []}, {}, "ddp_job_command is empty"),
-        (VALUES, {"found": {"h1": {**FOUND["h1"], "variables": ["ddp_job_imgae"]}}}, "did you mean ddp_job_image?"),
+        ({**VALUES, "restarts": "a"}, {"places": {"ddp_job_restarts": "job.yml:7"}}, "job.yml:7: ddp_job_restarts: "),
+        (
+            VALUES,
+            {"found": {"h1": {**FOUND["h1"], "variables": MISSPELT}}},
+            "job.yml:9: unknown variable ddp_job_imgae",
+        ),
         ({**VALUES, "env": {"NOT_THERE": None}}, {}, "bare key NOT_THERE"),
     ],
 )
@@ -182,6 +189,7 @@ def test_only_the_job_is_described_where_there_are_no_hosts_yet(
         ["n"],
         lambda *_: pytest.fail("a host was asked"),
         secrets=JobSecrets({}),
+        places={},
         playbook_dir="/play",
         paths=plan_action.run_paths(),
     )

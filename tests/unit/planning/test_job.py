@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 
@@ -207,23 +208,39 @@ def test_a_job_cannot_be_changed() -> None:
 )
 def test_misspelt_names_get_the_nearest(name: str, words: str) -> None:
     with pytest.raises(UsageError) as caught:
-        check_names(["ddp_job_command", name])
+        check_names({"ddp_job_command": "", name: ""})
     assert caught.value.message == words or caught.value.message.endswith("; " + words)
 
 
 def test_every_known_name_passes() -> None:
-    check_names([f"ddp_job_{name}" for name in variable_names()])
-    check_names(["ddp_slots", "ddp_interface", "ddp_shared_dir", "ddp_python"])
-    check_names(["ddp_proxy", "ddp_no_proxy", "ddp_mirror_url", "ddp_disrupt"])
-    check_names([])
+    check_names({f"ddp_job_{name}": "" for name in variable_names()})
+    check_names(dict.fromkeys(("ddp_slots", "ddp_interface", "ddp_shared_dir", "ddp_python"), ""))
+    check_names(dict.fromkeys(("ddp_proxy", "ddp_no_proxy", "ddp_mirror_url", "ddp_disrupt"), ""))
+    check_names({})
 
 
 def test_every_unknown_name_is_told() -> None:
     with pytest.raises(UsageError) as caught:
-        check_names(["ddp_b", "ddp_a"])
+        check_names({"ddp_b": "", "ddp_a": "site.yml:4"})
     assert [line.split(";")[0] for line in caught.value.message.splitlines()] == [
-        "unknown variable ddp_a",
+        "site.yml:4: unknown variable ddp_a",
         "unknown variable ddp_b",
+    ]
+
+
+@pytest.mark.parametrize(("place", "wanted"), [("", True), ("hosts.json", True), ("site.yml:4", False)])
+def test_inventory_check_is_named_where_the_line_is_not_known(place: str, wanted: bool) -> None:
+    with pytest.raises(UsageError) as caught:
+        check_names({"ddp_a": place})
+    assert ("inventory check" in caught.value.hint) is wanted
+
+
+def test_a_wrong_value_is_told_with_its_place() -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_job({**GOOD, "restarts": "many", "grace": "soon"}, {"ddp_job_restarts": "train.yml:7"})
+    assert [line.split(" ")[:2] for line in caught.value.message.splitlines()] == [
+        ["ddp_job_grace:", ANY],
+        ["train.yml:7:", "ddp_job_restarts:"],
     ]
 
 
