@@ -48,7 +48,7 @@ def plan_job(
     """Make the plan and the run's directory, `paths`.
 
     `hosts`: those of the play. `ask` returns `facts` and `route`, or `problem`, of each of the hosts that it is given,
-    and where its `variables` were written. `places`: where those of the job were, for errors.
+    and the places of its `variables`. `places`: those of the job's variables.
     """
     job = _checked(parse_job({k: v for k, v in values.items() if v is not None}, places), playbook_dir)
     if os.environ.get(DESCRIBE_ENV):
@@ -64,19 +64,21 @@ def plan_job(
     check_names({name: place for row in discovered.values() for name, place in (row.get("variables") or {}).items()})
     facts, problems = _facts_and_problems(discovered)
     caller = Caller(dict(os.environ), tuple(sorted(secrets.file_names)), secrets.env_names)
-    plan = make_plan(job, facts, problems, caller)
-    plan = dataclasses.replace(plan, left_out=(*plan.left_out, *not_asked(hosts, discovered)))
+    plan = _with_those_not_asked(make_plan(job, facts, problems, caller), hosts, discovered)
     paths.create()
     write_json(paths.plan, plan.to_json(), indent=None if plan.world_size > 64 else 2)
-    used = {host.name for host in plan.hosts}
-    if job.restarts or job.check != "none":  # a restart, or an unfit host: others than these may be used
-        used |= {host.name for host in facts}
+    if others := job.restarts or job.check != "none":  # after a restart, or in place of an unfit host, they may be used
         write_json(paths.fleet, _fleet(job, discovered, problems, plan, caller), indent=None)
+    used = {host.name for host in (facts if others else plan.hosts)}
     write_json(paths.channels, {"routes": [row["route"] for name, row in discovered.items() if name in used]})
     if not made:
         write_json(paths.job, job.model_dump(mode="json"))
     _describe_run(paths, plan, facts)
     return {"run_id": paths.run_id, "run_dir": str(paths.root), "summary": summarize(plan)}
+
+
+def _with_those_not_asked(plan: Plan, hosts: list[str], discovered: Mapping[str, dict[str, Any]]) -> Plan:
+    return dataclasses.replace(plan, left_out=(*plan.left_out, *not_asked(hosts, discovered)))
 
 
 def _describe_job(job: Job, paths: RunPaths) -> dict[str, Any]:
