@@ -81,11 +81,11 @@ def test_an_answer_without_end_is_cut_off(serve: Callable[..., Path], monkeypatc
 
 def test_the_time_limit_is_that_of_the_whole_answer(serve: Callable[..., Path]) -> None:
     """A server that sends a byte now and then does not prolong it."""
-    path = serve(b"HTTP/1.0 200 OK\r\n\r\n", *[b"x"] * 20, pause_s=0.1)
+    path = serve(b"HTTP/1.0 200 OK\r\n\r\n", *[b"x"] * 200, pause_s=0.1)
     began = time.monotonic()
     with pytest.raises(socket.timeout):
         unix_http.request(str(path), "GET", "/", 0.3)
-    assert time.monotonic() - began < 1.5
+    assert time.monotonic() - began < 10
 
 
 def test_without_a_server(tmp_path: Path) -> None:
