@@ -10,6 +10,8 @@ LONG := tests/lab/test_matrix.py tests/lab/test_registry.py tests/lab/test_provi
   tests/lab/test_frameworks.py tests/lab/test_check_defects.py tests/lab/test_pair_matrix_defects.py \
   tests/lab/test_acceptance.py tests/lab/test_slurm.py tests/lab/test_slurm_login.py tests/lab/test_slurm_run.py tests/lab/test_burn_in.py \
   tests/lab/test_provision_remedies.py
+# They measure hosts and networks: nothing else runs meanwhile.
+ALONE := tests/lab/test_check.py tests/lab/test_check_records.py tests/lab/test_pair_matrix.py
 
 # Container images often set it: then every worker, every run and every program of a test compiles the same files again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -93,7 +95,9 @@ engine: $(STAMP) needs
 
 lab-tests: $(STAMP) engine
 	@echo "==> a lab of real hosts"
-	@$(BIN)/pytest -q --durations 15 --numprocesses 2 --dist loadfile tests/lab $(LONG:%=--ignore %)
+	@$(BIN)/pytest -q --durations 15 --numprocesses 2 --dist loadfile tests/lab $(LONG:%=--ignore %) $(ALONE:%=--ignore %)
+	@echo "==> a lab of real hosts: checks that measure"
+	@$(BIN)/pytest -q --durations 5 $(ALONE)
 
 lab-tests-all: $(STAMP) engine ## all of the lab's tests, those of minutes each too
 	@$(BIN)/pytest -q tests/lab
