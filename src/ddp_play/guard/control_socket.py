@@ -279,12 +279,15 @@ class ControlClient:
         self._send({"t": "beat", "seen": seen_s})
 
     def order(self, name: str, value: Dict[str, Any]) -> None:
-        """Give an order, and wait until the guard has it. Raises OSError."""
+        """Give an order, and wait until the guard has it. Raises OSError, ConnectionError if the guard has ended."""
         self._taken.clear()
         self._send({"t": "order", "name": name, "value": value})
         self._until(lambda: name in self._taken, ANSWER_S)
-        if name not in self._taken:
-            raise TimeoutError("the guard does not answer orders: its process is stopped or has no CPU time")
+        if name in self._taken:
+            return
+        if not self.is_open:
+            raise ConnectionResetError("the guard has ended")
+        raise TimeoutError("the guard does not answer orders: its process is stopped or has no CPU time")
 
     def _until(self, condition: Any, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s

@@ -89,9 +89,10 @@ class GuardLink:
         """Give an order to the guard. Raises OSError."""
         client = self._connected()
         if client is not None:
-            client.order(name, value or {})
-        else:
-            self.place.order(name, value)
+            with contextlib.suppress(ConnectionError):  # it ended meanwhile, as if there had been none
+                client.order(name, value or {})
+                return
+        self.place.order(name, value)
 
     def renew(self, seen_s: float) -> None:
         """Renew the lease. A host that cannot store it must not count as silent."""

@@ -144,6 +144,15 @@ def test_a_guard_that_is_stopped_takes_no_orders(tmp_path: Path, monkeypatch: py
         client.close()
 
 
+def test_a_guard_that_has_ended_is_told_apart_from_one_that_is_stopped(
+    server: ControlServer, client: ControlClient
+) -> None:
+    assert client.first_state(5)
+    server.close()
+    with pytest.raises(ConnectionError):
+        client.order(STOP, {})
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs a second user")
 def test_other_users_neither_order_nor_pretend(
     tmp_path: Path, server: ControlServer, orders: Orders, client: ControlClient

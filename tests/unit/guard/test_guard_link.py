@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
+import socket
+import threading
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ddp_play.guard import guard_link, processes
-from ddp_play.guard.control_socket import ControlServer
+from ddp_play.guard.control_socket import ControlServer, address
 from ddp_play.guard.guard_link import DISK_PROBLEM, GuardLink
 from ddp_play.guard.orders import STOP, Orders
 from ddp_play.guard.run_directory import HostRun, write_json
@@ -67,6 +70,29 @@ def test_a_guard_that_listens_is_asked_and_not_its_files(place: HostRun, link: G
     server.close()
     assert (link.fresh() or {})["phase"] == "ended"
     assert link.fresh() is None
+
+
+def test_a_guard_that_ends_while_it_gets_an_order_is_no_error(place: HostRun, link: GuardLink) -> None:
+    """Its last state is there, and says what became of its ranks."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(address(place.root))
+        listener.listen(1)
+
+        def end_at_the_order() -> None:
+            guard, _ = listener.accept()
+            with guard:
+                guard.sendall(json.dumps({"t": "state", "state": state("running")}).encode() + b"\n")
+                while b'"order"' not in guard.recv(65536):
+                    pass
+                write_json(place.state, state("ended"))
+
+        ending = threading.Thread(target=end_at_the_order)
+        ending.start()
+        assert link.look() == (state("running"), True)
+        link.order(STOP, {"reason": "enough"})
+        ending.join()
+    assert place.ordered(STOP) == {"reason": "enough"}
+    assert link.look()[0]["phase"] == "ended"
 
 
 def test_the_same_state_is_not_sent_again_from_the_file(place: HostRun, link: GuardLink) -> None:
