@@ -93,9 +93,8 @@ class ControlServer:
         except OSError:
             self._listener.close()
             raise
-        self._listener.setblocking(False)
         self._wake_out, self._wake_in = socket.socketpair()
-        for end in (self._wake_out, self._wake_in):
+        for end in (self._listener, self._wake_out, self._wake_in):
             end.setblocking(False)
         self._publishing = threading.Lock()
         self._published: Dict[str, Any] = {}
@@ -283,11 +282,9 @@ class ControlClient:
         self._taken.clear()
         self._send({"t": "order", "name": name, "value": value})
         self._until(lambda: name in self._taken, ANSWER_S)
-        if name in self._taken:
-            return
-        if not self.is_open:
-            raise ConnectionResetError("the guard has ended")
-        raise TimeoutError("the guard does not answer orders: its process is stopped or has no CPU time")
+        if name not in self._taken:
+            silent = TimeoutError("the guard does not answer orders: its process is stopped or has no CPU time")
+            raise silent if self.is_open else ConnectionResetError("the guard has ended")
 
     def _until(self, condition: Any, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
