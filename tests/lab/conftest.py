@@ -81,6 +81,12 @@ class Lab:
         assert done.returncode == 0, done.stderr
         return done
 
+    def build_slim_image(self) -> None:
+        """The rank image without torch, in the engine of this machine."""
+        with build_turn():
+            done = self.play("image", "build", "--slim", "--tag", SLIM, timeout_s=900)
+        assert done.returncode == 0, done.stderr
+
     def down(self) -> subprocess.CompletedProcess[str]:
         """`lab down` of this lab."""
         return self.play("lab", "down", "--name", self.name)
@@ -138,9 +144,7 @@ def lab3(lab_home: Path) -> Iterator[Lab]:
     lab = Lab(Path(kept).name if kept else f"test-{os.getpid()}", lab_home)
     try:
         lab.up("--hosts", "3", "--slots", "2,1,1")
-        with build_turn():
-            built = lab.play("image", "build", "--slim", "--tag", SLIM, timeout_s=600)
-        assert built.returncode == 0, built.stderr
+        lab.build_slim_image()
         loaded = lab.play("image", "load", "-i", str(lab.inventory), "--image", SLIM, timeout_s=300)
         assert loaded.returncode == 0, loaded.stderr
         yield lab

@@ -39,8 +39,7 @@ def torch_image(lab_home: Path) -> str:
 @pytest.fixture(scope="session")
 def slim_image(lab_home: Path) -> str:
     """The rank image without torch."""
-    done = Lab("build", lab_home).play("image", "build", "--slim", "--tag", SLIM, timeout_s=900)
-    assert done.returncode == 0, done.stderr
+    Lab("build", lab_home).build_slim_image()
     return SLIM
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
@@ -187,11 +188,15 @@ FORMS = {
 
 def _explain(item: Any, places: Mapping[str, str]) -> str:
     """One pydantic error as a line for the user: place, variable, reason, value."""
-    place = places.get(PREFIX + str(item["loc"][0])) if item["loc"] else ""
-    return f"{place}: {_explained(item)}" if place else _explained(item)
+    place = places.get(PREFIX + str(item["loc"][0]), "") if item["loc"] else ""
+    return _at(place, _mistake(item))
 
 
-def _explained(item: Any) -> str:
+def _at(place: str, mistake: str) -> str:
+    return f"{place}: {mistake}" if place else mistake
+
+
+def _mistake(item: Any) -> str:
     where = ".".join(str(part) for part in item["loc"][:2] if not str(part).startswith(("literal", "function")))
     reason = FORMS.get(where) if item["type"] == "string_pattern_mismatch" else None
     reason = reason or str(item["msg"]).removeprefix("Value error, ")
@@ -213,8 +218,9 @@ def check_names(places: Mapping[str, str]) -> None:
     lines = []
     for name in unknown:
         near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-        place = f"{places[name]}: " if places[name] else ""
-        lines.append(f"{place}unknown variable {name}" + (f"; did you mean {near[0]}?" if near else ""))
-    where = any(not (name.startswith(PREFIX) or places[name][-1:].isdigit()) for name in unknown)  # JSON has no lines
-    place = "ddp-play inventory check -i INVENTORY names file and line; " if where else ""
-    raise UsageError("\n".join(lines), hint=f"{place}all of them: ansible-doc -t role ddp.play.ddp_job")
+        advice = f"; did you mean {near[0]}?" if near else ""
+        lines.append(_at(places[name], f"unknown variable {name}{advice}"))
+    without_line = [name for name in unknown if not re.search(r":\d+$", places[name])]  # such as those of JSON
+    of_hosts = any(not name.startswith(PREFIX) for name in without_line)
+    check = "ddp-play inventory check -i INVENTORY names file and line; " if of_hosts else ""
+    raise UsageError("\n".join(lines), hint=f"{check}all of them: ansible-doc -t role ddp.play.ddp_job")

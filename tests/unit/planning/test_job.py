@@ -228,7 +228,9 @@ def test_every_unknown_name_is_told() -> None:
     ]
 
 
-@pytest.mark.parametrize(("place", "wanted"), [("", True), ("hosts.json", True), ("site.yml:4", False)])
+@pytest.mark.parametrize(
+    ("place", "wanted"), [("", True), ("hosts.json", True), ("hosts2", True), ("site.yml:4", False)]
+)
 def test_inventory_check_is_named_where_the_line_is_not_known(place: str, wanted: bool) -> None:
     with pytest.raises(UsageError) as caught:
         check_names({"ddp_a": place})
