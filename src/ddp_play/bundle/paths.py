@@ -207,7 +207,7 @@ class RunPaths:
 
     @property
     def artifacts_manifest(self) -> Path:
-        """artifacts.json: host, path, size and SHA-256 of every collected artifact."""
+        """artifacts.json: host, path, size and SHA-256 of every collected artifact; of symbolic links `link_to`."""
         return self.root / "artifacts.json"
 
     @property

@@ -67,7 +67,8 @@ def _rows(document: dict[str, Any], name: str) -> list[dict[str, Any]]:
 
 def _has_artifacts(paths: RunPaths) -> bool:
     return any(
-        read_rows(one.artifacts_manifest) or (one.artifacts.is_dir() and any(one.artifacts.iterdir()))
+        any("link_to" not in row for row in read_rows(one.artifacts_manifest))
+        or (one.artifacts.is_dir() and any(one.artifacts.iterdir()))
         for one in (paths, *paths.attempts)
     )
 

@@ -59,7 +59,9 @@ def _show(paths: RunPaths, document: dict[str, Any]) -> None:
     collected = _collected(paths)
     rows = collected["artifacts"]
     for row in rows[:20]:
-        console.line(f"  artifacts/{row['host']}/{row['path']}  {row['size']} bytes")
+        where = f"  artifacts/{row['host']}/{row['path']}"
+        link = row.get("link_to")
+        console.line(f"{where} is a link to {link}, not copied" if link else f"{where}  {row['size']} bytes")
     if len(rows) > 20:
         console.line(f"  and {len(rows) - 20} more in {paths.artifacts_manifest.name}")
     if paths.report.is_file():

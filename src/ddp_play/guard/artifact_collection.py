@@ -12,12 +12,14 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tu
 
 from .protocol import (
     AGENT_LOG,
+    CONTROL,
     DUMP,
     ERROR_FILE,
     FILE_LIMITS,
     FLIGHT_RECORDER,
     MAX_ARTIFACTS,
     MAX_DEPTH,
+    MAX_LINKS,
     MAX_MANIFEST_BYTES,
     MAX_MISSING,
     MAX_PAYLOAD,
@@ -45,12 +47,16 @@ def matches(relative: str, patterns: List[str]) -> bool:
 
 
 class Found(NamedTuple):
-    """A regular file, in an open directory; `problem`: why it, or the directory of this path, cannot be sent."""
+    """A regular file, in an open directory, or a symbolic link to `target`.
+
+    `problem`: why it, or the directory of this path, cannot be sent.
+    """
 
     relative: str
     directory: int
     size: int
     problem: str = ""
+    target: str = ""
 
 
 class Missing:
@@ -76,16 +82,26 @@ class Missing:
 
 
 class Manifest:
-    """Rows of the artifacts that were sent; `full` says when the answer would become too long."""
+    """Rows of the artifacts that were sent; `full` says when the answer would become too long.
+
+    `links`: symbolic links among the files, which are told and never followed.
+    """
 
     def __init__(self) -> None:
         self.rows: List[Dict[str, Any]] = []
+        self.links: List[Dict[str, str]] = []
         self._num_bytes = 0
 
     def add(self, path: str, size: int, digest: str) -> None:
         """Record an artifact that was sent."""
         self.rows.append({"path": path, "size": size, "sha256": digest})
         self._num_bytes += len(json.dumps(self.rows[-1]))
+
+    def add_link(self, found: Found, patterns: List[str]) -> None:
+        """Record a symbolic link that matches; the first MAX_LINKS of a host."""
+        harmless = not (path_problem(found.relative) or CONTROL.search(found.target))
+        if harmless and len(self.links) < MAX_LINKS and matches(found.relative, patterns):
+            self.links.append({"path": found.relative, "link_to": found.target})
 
     def full(self) -> bool:
         """Whether no further artifact may be sent."""
@@ -95,6 +111,7 @@ class Manifest:
 def new_files(top: int, manifest: Dict[str, List[float]]) -> Iterator[Found]:
     """Regular files below an open directory that are not in the snapshot, or differ from it in size or mtime.
 
+    Symbolic links that are not in the snapshot are found too.
     A directory that cannot be listed is found as a problem, unless it was removed meanwhile.
     """
     for where, fd, names, error in walk(top, MAX_DEPTH, skip="__pycache__"):
@@ -106,6 +123,15 @@ def new_files(top: int, manifest: Dict[str, List[float]]) -> Iterator[Found]:
                 found = os.stat(name, dir_fd=fd, follow_symlinks=False)
                 if stat.S_ISREG(found.st_mode) and not _is_known(manifest.get(relative), found):
                     yield Found(relative, fd, found.st_size)
+                elif stat.S_ISLNK(found.st_mode) and relative not in manifest and (target := _target(name, fd)):
+                    yield Found(relative, fd, 0, target=target)
+
+
+def _target(name: str, fd: int) -> str:
+    try:
+        return os.readlink(name, dir_fd=fd)
+    except OSError:  # it was replaced meanwhile
+        return ""
 
 
 def _is_known(known: Optional[List[float]], found: os.stat_result) -> bool:
@@ -130,7 +156,7 @@ def fetch(place: HostRun, order: Dict[str, Any], send: Send) -> Dict[str, Any]:
     manifest = Manifest()
     if source.get("collect"):
         _send_artifacts(source, user, order, send, (manifest, missing))
-    return {"missing": missing.rows(), "artifacts": manifest.rows}
+    return {"missing": missing.rows(), "artifacts": manifest.rows, "links": manifest.links}
 
 
 def _send_rank_files(place: HostRun, rank: int, user: User, send: Send, missing: Missing) -> None:
@@ -160,6 +186,9 @@ def _send_artifacts(
     try:
         with directory(locate(root), owners(user)) as top, acting_as(user):
             for found in new_files(top, source.get("manifest") or {}):
+                if found.target:
+                    manifest.add_link(found, order["patterns"])
+                    continue
                 why = _why_not(found, order["patterns"], budget, manifest)
                 if why:
                     missing.add(root / found.relative if found.directory < 0 else found.relative, why)

@@ -121,7 +121,7 @@ def _rank(row: RankOutcome, story: RunStory) -> dict[str, Any]:
 
 def _artifacts(story: RunStory) -> dict[str, Any]:
     rows = read_rows(story.run.paths.artifacts_manifest)
-    kinds = {"host": str, "path": str, "size": int, "sha256": str}
+    kinds = {"host": str, "path": str, "size": int, "sha256": str, "link_to": str}
     shown = [
         {name: row[name] if isinstance(row.get(name), kind) else None for name, kind in kinds.items()}
         for row in rows[:MOST_ARTIFACTS]

@@ -10,7 +10,7 @@ from ddp_play.bundle.disk_space import is_full
 from ddp_play.bundle.network_traffic import traffic_document
 from ddp_play.bundle.paths import read_json, read_rows, write_json
 from ddp_play.errors import DdpPlayError, Interrupted
-from ddp_play.guard.protocol import MAX_MISSING
+from ddp_play.guard.protocol import MAX_LINKS, MAX_MISSING
 from ddp_play.run.host_spec import run_paths
 from ddp_play.run.left_files import LeftFiles
 
@@ -135,10 +135,14 @@ def _write_manifest(paths: RunPaths, manifest: list[dict[str, Any]]) -> list[dic
 
 
 def rows_of(link: Link, answer: dict[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """(files of a host that are missing, artifacts of it that are in the bundle), by its answer and by our limits."""
+    """(files of a host that are missing, artifacts of it that are in the bundle), by its answer and by our limits.
+
+    After the artifacts come symbolic links among them, with what they point to.
+    """
     missing = [{"host": link.name, **row} for row in answer.get("missing", [])[: MAX_MISSING + 1]]
     artifacts = [{"host": link.name, **row} for row in answer.get("artifacts", []) if link.files.has(row["path"])]
-    return [*missing, *link.files.missing], artifacts
+    links = [{"host": link.name, **row} for row in answer.get("links", [])[:MAX_LINKS]]
+    return [*missing, *link.files.missing], [*artifacts, *links]
 
 
 def clean(

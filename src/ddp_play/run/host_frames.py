@@ -132,7 +132,8 @@ SHAPES: dict[str, Record] = {
         {
             "missing": Rows(Record({"path": str, "why": str})),
             "artifacts": Rows(Record({"path": str}, {"size": Integer(), "sha256": str})),
-        }
+        },
+        {"links": Rows(Record({"path": str, "link_to": str}))},
     ),
     "progressed": Record(
         optional={"newest": Record({"path": str, "mtime_ns": Integer(), "size": Integer()}, {"age_s": float})}

@@ -60,6 +60,12 @@ def test_artifacts_of_an_earlier_attempt_count() -> None:
     assert record(paths).artifacts
 
 
+def test_links_alone_are_no_artifacts() -> None:
+    paths = make_run("old")
+    write_json(paths.artifacts_manifest, [{"host": "h1", "path": "last.ckpt", "link_to": "/scratch/a.ckpt"}])
+    assert not record(paths).artifacts
+
+
 @pytest.mark.parametrize(
     ("document", "text"),
     [

@@ -35,6 +35,12 @@ def test_results_logs_and_artifacts_of_all_ranks() -> None:
     assert "artifacts/h1/model.pt  7 bytes" in results().stdout
 
 
+def test_links_among_the_artifacts_are_named() -> None:
+    paths = make_run()
+    write_json(paths.root / "artifacts.json", [{"host": "h1", "path": "last.ckpt", "link_to": "epoch=3.ckpt"}])
+    assert "artifacts/h1/last.ckpt is a link to epoch=3.ckpt, not copied" in results().stdout
+
+
 def test_how_each_rank_ended() -> None:
     rows = [
         {"rank": 0, "host": "h1", "state": "exited", "exit_code": 0, "detail": ""},

@@ -75,7 +75,7 @@ def run(
 
 
 def test_nothing_to_fetch(place: HostRun) -> None:
-    assert run(place) == ({"missing": [], "artifacts": []}, {})
+    assert run(place) == ({"missing": [], "artifacts": [], "links": []}, {})
 
 
 def test_directories_of_dumps_are_no_file_that_is_missing(place: HostRun) -> None:
@@ -103,6 +103,29 @@ def test_only_what_the_snapshot_did_not_have(place: HostRun) -> None:
     manifest = {"train.py": [5, 1000.4], "grown.txt": [4, 1000.0], "touched.txt": [5, 1000.0]}
     _, got = run(place, manifest=manifest)
     assert sorted(got) == ["grown.txt", "new.pt", "touched.txt"]
+
+
+def test_links_are_told_and_not_followed(place: HostRun, tmp_path: Path) -> None:
+    """A link to the newest checkpoint was left out without a word, and so was one to files outside."""
+    (place.src / "epoch=3.ckpt").write_bytes(b"weights")
+    (place.src / "last.ckpt").symlink_to("epoch=3.ckpt")
+    (place.src / "big").symlink_to(tmp_path, target_is_directory=True)
+    (place.src / "from-the-source").symlink_to("epoch=3.ckpt")
+    (place.src / "other.txt").symlink_to("epoch=3.ckpt")
+    (place.src / "bad.ckpt").symlink_to("a\nb")
+    summary, got = run(place, patterns=("*.ckpt", "big", "from*"), manifest={"from-the-source": [0, 1.0]})
+    assert sorted(got) == ["epoch=3.ckpt"]
+    assert summary["links"] == [
+        {"path": "big", "link_to": str(tmp_path)},
+        {"path": "last.ckpt", "link_to": "epoch=3.ckpt"},
+    ]
+
+
+def test_the_list_of_links_ends(place: HostRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(artifact_collection, "MAX_LINKS", 3)
+    for number in range(5):
+        (place.src / f"{number}").symlink_to("x")
+    assert [row["path"] for row in run(place)[0]["links"]] == ["0", "1", "2"]
 
 
 def test_large_files_come_in_pieces_with_their_hash(place: HostRun) -> None:
@@ -151,6 +174,7 @@ def test_a_file_that_vanishes_is_named(place: HostRun, monkeypatch: pytest.Monke
     assert summary == {
         "missing": [{"path": str(place.src / "gone"), "why": "No such file or directory"}],
         "artifacts": [],
+        "links": [],
     }
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ddp_play.bundle.journal import Journal
-from ddp_play.guard.protocol import MAX_MISSING, encode
+from ddp_play.guard.protocol import MAX_LINKS, MAX_MISSING, encode
 from ddp_play.run import collect_and_clean
 from ddp_play.run.attempt_assignment import links_of
 from ddp_play.run.collect_and_clean import clean, collect, drain, rows_of
@@ -188,6 +188,14 @@ def test_a_host_cannot_fill_the_list_of_missing_files(two: Stage) -> None:
     missing, artifacts = rows_of(link, {"missing": sent})
     assert [row["path"] for row in missing] == [str(number) for number in range(MAX_MISSING + 1)]
     assert artifacts == []
+
+
+def test_links_follow_the_artifacts_and_their_list_ends(two: Stage) -> None:
+    link = gang_of(two).link("h1")
+    sent = [{"path": str(number), "link_to": "x"} for number in range(MAX_LINKS + 5)]
+    missing, artifacts = rows_of(link, {"links": sent})
+    assert missing == []
+    assert artifacts == [{"host": "h1", "path": str(number), "link_to": "x"} for number in range(MAX_LINKS)]
 
 
 @pytest.mark.parametrize("restart_follows", [False, True])
