@@ -20,14 +20,17 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._torn = False  # the disk was full within a line
 
     def emit(self, kind: str, **fields: Any) -> None:
         """Append an event with the controller's time."""
         line = json.dumps({"time": round(time.time(), 3), "type": kind, **fields}, ensure_ascii=False) + "\n"
+        data = ("\n" * self._torn + line).encode("utf-8", "backslashreplace")  # a host's JSON may hold lone surrogates
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
-            os.write(fd, line.encode("utf-8", "backslashreplace"))  # a host's JSON may hold lone surrogates
+            written = os.write(fd, data)
+            self._torn = written < len(data)
         except OSError as error:
             if not is_full(error):  # a full disk must not end the run because of an event
                 raise

@@ -7,7 +7,7 @@ import os
 import signal
 import time
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from . import docker_socket, processes, secret_files
 from .format_check import REMEDY, format_problem
@@ -70,13 +70,19 @@ def _row(place: HostRun) -> Dict[str, Any]:
     }
 
 
+def _attended() -> Iterator[HostRun]:
+    for root in (base / "runs" for base in bases()):
+        yield from (place for place in map(HostRun, root.glob("*/*")) if place.attended())
+
+
 def orphan_containers() -> List[Dict[str, Any]]:
-    """Containers with the label of ddp-play that no running guard of any user owns."""
-    living = {(place.run_key, place.root.name.partition(".")[2]) for place in guards().values()}
+    """Containers with the label of ddp-play that no running guard of any user and no controller's channel owns."""
     try:
         listed = docker_socket.containers(RUN_LABEL)
     except docker_socket.EngineError:
         return []
+    # Read after the containers: those of a run that is being prepared come before its guard.
+    living = {(place.run_key, place.root.name.partition(".")[2]) for place in (*guards().values(), *_attended())}
     rows = []
     for container in listed:
         labels = container.get("Labels") or {}
@@ -230,6 +236,16 @@ def _keep_only(place: HostRun, kept_paths: List[Path]) -> List[str]:
         if entry not in kept_paths:
             left += _remove_tree(entry)
     return left
+
+
+def used_containers(ids: List[str]) -> List[str]:
+    """Those of these containers that a running guard or a channel owns by now."""
+    try:
+        listed = {str(row.get("Id", "")) for row in docker_socket.containers(RUN_LABEL)} if ids else set()
+    except docker_socket.EngineError:
+        return []  # their removal says why
+    used = listed - {row["id"] for row in orphan_containers()} if listed else set()
+    return [name for name in ids if name in used]
 
 
 def remove_containers(names: List[str]) -> List[str]:

@@ -64,8 +64,11 @@ def _clean(order: str) -> None:
         else:
             # requested by a user: the head also removes what its attempts share
             left += leftovers.clean(place, run_paths=spec.get("run_paths", []) if spec.get("head") else [])
-    for container in wanted.get("containers", []):
-        left += leftovers.remove_containers([container])
+    containers = wanted.get("containers", [])
+    used = [] if wanted.get("living_too") else leftovers.used_containers(containers)
+    left += ["container %s: its run became active after it was listed" % name for name in used]
+    for container in containers:
+        left += leftovers.remove_containers([container] if container not in used else [])
     if wanted.get("sources"):
         left += source_store.SourceStore().clear()
     _answer({"left": left})

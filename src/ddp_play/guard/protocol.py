@@ -139,7 +139,10 @@ def path_problem(relative: str) -> str:
         return "its path is not below the working directory"
     if len(parts) > MAX_DEPTH:
         return "it is nested deeper than %d directories" % MAX_DEPTH
-    sizes = [len(part.encode("utf-8", "surrogateescape")) for part in parts]
+    try:
+        sizes = [len(part.encode("utf-8", "surrogateescape")) for part in parts]
+    except UnicodeEncodeError:
+        return "its name is no text"
     if max(sizes) > MAX_NAME_BYTES or sum(sizes) + len(parts) > MAX_PATH_BYTES:
         return "its path is longer than %d bytes, or a name in it longer than %d" % (MAX_PATH_BYTES, MAX_NAME_BYTES)
     return ""

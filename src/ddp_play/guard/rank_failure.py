@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # A lost peer in the words of gloo, of torch's stores and barriers, and of NCCL. None is a text of the operating system:
 # "Connection refused" is also what a data loader, a database or a metrics service reports.
 PEER = re.compile(
-    r"\[\S*gloo/\S+\.(cc|h):\d+\]|"
+    r"\[[^\s\[\]]{0,500}gloo/[^\s\[\]]{1,500}\.(cc|h):\d+\]|"
     r"client socket has (timed out|failed to connect)|Timed out after \d+ seconds waiting for clients|"
     r"store based barrier|wait timeout after \d+ms, keys|Timeout waiting for key|monitoredBarrier|"
     r"ncclUniqueId.* got error|\[c10d\].*(recv|send)\w* failed on SocketImpl|"

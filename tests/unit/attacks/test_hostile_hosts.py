@@ -161,6 +161,7 @@ PATHS = {
     "a\nb": "its name has control characters",
     "\x1b]8;;http://evil\x07": "its name has control characters",
     "\x9b2J": "its name has control characters",
+    "a\ud800b": "its name is no text",
     "n" * 256: "its path is longer than 2048 bytes, or a name in it longer than 255",
     "ü" * 128: "its path is longer than 2048 bytes, or a name in it longer than 255",
     "/".join(["d" * 200] * 11): "its path is longer than 2048 bytes, or a name in it longer than 255",

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING
+
+import pytest
 
 from ddp_play.bundle.journal import Journal, read_events
 
@@ -44,6 +47,19 @@ def test_a_line_torn_by_a_crash_and_written_on_is_skipped(tmp_path: Path) -> Non
     Journal(path).emit("lost")
     Journal(path).emit("last")
     assert [row["type"] for row in read_events(path)] == ["first", "last"]
+
+
+def test_the_event_after_a_line_that_a_full_disk_tore_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk took a part of the line without an error, and the next event was written behind it."""
+    path, write = tmp_path / "events.jsonl", os.write
+    journal = Journal(path)
+    journal.emit("first")
+    monkeypatch.setattr(os, "write", lambda fd, data: write(fd, data[:10]))
+    journal.emit("lost")
+    monkeypatch.undo()
+    journal.emit("space again")
+    journal.emit("last")
+    assert [row["type"] for row in read_events(path)] == ["first", "space again", "last"]
 
 
 def test_a_line_is_one_json_object(tmp_path: Path) -> None:

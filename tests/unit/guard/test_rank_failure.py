@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,14 @@ def test_lost_peers_and_errors_of_their_own(text: str, collateral: bool, own: bo
 )
 def test_which_kernel_messages_tell_of_an_oom_kill(line: str, oom: bool) -> None:
     assert is_oom(["eth0: link up", line]) is oom
+
+
+@pytest.mark.parametrize("text", ["[[1],[2]," * 7000, "[" * 64000, "[gloo/a" * 9000])
+def test_a_long_line_does_not_take_minutes(text: str) -> None:
+    """A line of JSON without blanks took ten seconds, of each rank that had failed: the time grew with its square."""
+    start = time.process_time()
+    assert not is_collateral(text)
+    assert time.process_time() - start < 2.0
 
 
 def test_only_the_end_of_a_log_counts(tmp_path: Path) -> None:
