@@ -6,6 +6,7 @@ import re
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Sequence, Union
 
 from ansible.errors import AnsibleError, AnsibleFilterError
+from ansible_collections.ddp.play.plugins.module_utils.package_manager import UNDISTURBED
 from jinja2 import TemplateError
 
 # A port is required, because programs disagree on the default: 80, 1080 or 3128.
@@ -66,6 +67,11 @@ def environment(url: Any, exceptions: Words, hosts: Mapping[str, Mapping[str, An
     return _variables(proxy, [*LOOPBACK, *words(exceptions), *names])
 
 
+def package_environment(url: Any, exceptions: Words, hosts: Mapping[str, Mapping[str, Any]]) -> Dict[str, str]:
+    """Environment of a task that runs apt: that of a task that downloads, without restarts by needrestart."""
+    return {**UNDISTURBED, **environment(url, exceptions, hosts)}
+
+
 def _names_of(host: str, variables: Mapping[str, Any]) -> Iterator[str]:
     """Names and addresses of a host of the inventory and of the servers that it uses.
 
@@ -109,4 +115,8 @@ class FilterModule:
 
     def filters(self) -> Dict[str, Callable[..., Any]]:
         """The filters by name; Ansible adds the collection's name."""
-        return {"proxy_environment": environment, "proxy_engine_variables": engine_variables}
+        return {
+            "proxy_environment": environment,
+            "package_environment": package_environment,
+            "proxy_engine_variables": engine_variables,
+        }

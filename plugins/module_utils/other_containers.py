@@ -6,7 +6,7 @@ podman has no daemon, and each user may have containers or an engine of their ow
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Dict, List, NamedTuple
+from typing import TYPE_CHECKING, Dict, List, NamedTuple, Sequence
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,6 +16,8 @@ GROUPS = (
     ("podman", re.compile(r"/libpod-([0-9a-f]{64})")),
     ("CRI-O", re.compile(r"/crio-([0-9a-f]{64})")),
     ("containerd", re.compile(r"/cri-containerd[-:]([0-9a-f]{64})")),
+    ("nerdctl", re.compile(r"/nerdctl-([0-9a-f]{64})")),
+    ("Kubernetes", re.compile(r"/kubepods/(?:[^/]+/)*([0-9a-f]{64})")),
     ("rootless Docker", re.compile(r"/user\.slice/.*/docker[-/]([0-9a-f]{64})")),
 )
 SHOWN_DIGITS = 12  # of an id, as the engines print it
@@ -36,14 +38,23 @@ def read(procfs: Path) -> List[Container]:
     """All of them, by engine and id. On a host that is a container, groups outside of it do not count."""
     root = own_groups(procfs / "1")
     found: Dict[str, Container] = {}
-    for folder in sorted(procfs.glob("[0-9]*"), key=lambda path: int(path.name)):
+    for folder in process_folders(procfs):
         for path in groups(folder):
-            prefix = next((one for one in root if path.startswith(one)), "")
             for engine, pattern in GROUPS:
-                match = pattern.search(path[len(prefix) :])
+                match = pattern.search(inside(path, root))
                 if match and match[1] not in found:
                     found[match[1]] = Container(engine, match[1], process_name(folder))
     return sorted(found.values())
+
+
+def process_folders(procfs: Path) -> List[Path]:
+    """All processes, by pid."""
+    return sorted(procfs.glob("[0-9]*"), key=lambda path: int(path.name))
+
+
+def inside(path: str, root: Sequence[str]) -> str:
+    """The control group without those of the host itself, `root`."""
+    return path[len(next((one for one in root if path.startswith(one)), "")) :]
 
 
 def own_groups(folder: Path) -> List[str]:

@@ -25,7 +25,9 @@ APT = [
 UNCACHED = ["--option=Dir::Cache::pkgcache=", "--option=Dir::Cache::srcpkgcache=", "--option=Dir::Log::Planner="]
 # Of a package for several kernels there may be several versions; rpm refuses such a name otherwise.
 DNF, ERASED = ["dnf", "--assumeyes", "--quiet"], ["rpm", "--erase", "--allmatches", "--test"]
-ENGLISH = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C", "LANGUAGE": "C"}
+# needrestart would restart services of the site after each transaction; Ubuntu's does so without asking.
+UNDISTURBED = {"NEEDRESTART_SUSPEND": "1", "NEEDRESTART_MODE": "l"}
+ENGLISH = {**UNDISTURBED, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C", "LANGUAGE": "C"}
 RETRY_S = 2.0
 
 

@@ -1,6 +1,6 @@
 """Occupants of a host that a reboot would disturb and a restart of a service would not.
 
-Processes with an open GPU or RDMA device, a package transaction, steps of Slurm's jobs, NFS clients.
+Processes with an open GPU or RDMA device, a package transaction, steps of Slurm's jobs, NFS clients, virtual machines.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import struct
 from pathlib import Path
 from typing import Any, Dict, List, Sequence
 
-from ansible_collections.ddp.play.plugins.module_utils import occupants, other_containers
+from ansible_collections.ddp.play.plugins.module_utils import guest_machines, occupants, other_containers
 
 # Daemons that monitor or manage devices, by their names in /proc/PID/comm, which have 15 characters at most.
 DAEMONS = ("nvidia-persiste", "nv-fabricmanage", "nv-hostengine", "ibacm")
@@ -93,10 +93,13 @@ def nfs_clients(timeout_s: float) -> List[str]:
     return nfs_peers(*occupants.ask(NFS_CLIENTS, timeout_s)[:2])
 
 
-def reasons(procfs: Path, timeout_s: float) -> List[str]:
-    """Why a reboot would disturb somebody, beyond `occupants.reasons`; each reason a clause with its subject."""
-    found = []
-    for noun, device in (("a GPU", GPU), ("an RDMA device", RDMA)):
+def reasons(procfs: Path, timeout_s: float, *, gpus: bool = True) -> List[str]:
+    """Why a reboot would disturb somebody, beyond `occupants.reasons`; each reason a clause with its subject.
+
+    `gpus`: also users of GPUs.
+    """
+    found: List[str] = guest_machines.reasons(procfs)
+    for noun, device in (("a GPU", GPU), ("an RDMA device", RDMA))[0 if gpus else 1 :]:
         users = ["%(name)s (pid %(pid)d)" % row for row in disturbed_users(procfs, device, timeout_s)]
         if users:
             found.append("processes use %s: %s" % (noun, occupants.shortened(users)))

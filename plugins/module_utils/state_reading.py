@@ -8,7 +8,12 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Sequence, Tuple
 
-from ansible_collections.ddp.play.plugins.module_utils import host, host_record, occupants
+from ansible_collections.ddp.play.plugins.module_utils import (
+    host,
+    host_record,
+    occupants,
+    reboot_occupants,
+)
 
 ARGUMENTS: Dict[str, Dict[str, Any]] = {
     "files": {"type": "list", "elements": "path", "default": []},
@@ -20,6 +25,7 @@ ARGUMENTS: Dict[str, Dict[str, Any]] = {
     "commands": {"type": "dict", "default": {}},
     "timeout_s": {"type": "int", "default": 30},
     "occupants": {"type": "bool", "default": False},
+    "reboot_occupants": {"type": "bool", "default": False},
 }
 MAX_CONTENT_BYTES = 65536
 # Counted from boot: a time of day may have been recorded before the clock was set.
@@ -128,6 +134,9 @@ def gather_all(wants: Sequence[Dict[str, Any]]) -> List[Dict[str, Any]]:
     held = read_holds(union([want for want in wants if want["holds"]], "packages"))
     is_new = host_record.is_new(host_record.RECORD)
     busy = occupants.read() if any(want["occupants"] for want in wants) else {}
+    late: List[str] = []
+    if any(want["reboot_occupants"] for want in wants):
+        late = reboot_occupants.reasons(occupants.PROC, occupants.ENGINE_TIMEOUT_S, gpus=False)
     answers: Dict[Tuple[str, ...], Dict[str, Any]] = {}
     return [
         {
@@ -142,6 +151,7 @@ def gather_all(wants: Sequence[Dict[str, Any]]) -> List[Dict[str, Any]]:
             "recorded_holds": host_record.names(host_record.RECORD, want["role"], host_record.HELD),
             "commands": {name: answer(argv, want["timeout_s"], answers) for name, argv in want["commands"].items()},
             "occupants": busy if want["occupants"] else {},
+            "reboot_occupants": late if want["reboot_occupants"] else [],
             "is_new": is_new,
         }
         for want in wants

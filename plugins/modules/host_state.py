@@ -55,6 +55,10 @@ options:
         and so does an engine that does not answer within ten seconds.
     type: bool
     default: false
+  reboot_occupants:
+    description: Look for what a reboot would hurt beyond I(occupants) and users of GPUs.
+    type: bool
+    default: false
   settled:
     description:
       - Conditions as C(that) of C(ansible.builtin.assert) takes them, which may use the registered result of this task.
@@ -123,6 +127,11 @@ occupants:
     - Empty unless I(occupants) is true.
   returned: always
   type: dict
+reboot_occupants:
+  description: Why a reboot would disturb somebody beyond I(occupants), a clause each. Empty unless asked for.
+  returned: always
+  type: list
+  elements: str
 settled:
   description: Whether all conditions of I(settled) hold; false without conditions, and if one cannot be evaluated.
   returned: always

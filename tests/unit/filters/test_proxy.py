@@ -83,3 +83,10 @@ def test_urls_that_are_refused(url: str, words: str) -> None:
 def test_an_exception_that_is_refused() -> None:
     with pytest.raises(AnsibleFilterError, match="ddp_no_proxy has 'a b'"):
         proxy.environment(URL, ["a b"], {})
+
+
+def test_tasks_that_run_apt_start_no_restarts_of_needrestart() -> None:
+    found = proxy.package_environment("http://proxy:3128", [], {})
+    quiet = {"NEEDRESTART_SUSPEND": "1", "NEEDRESTART_MODE": "l"}
+    assert found == proxy.environment("http://proxy:3128", [], {}) | quiet
+    assert proxy.package_environment("", [], {}) == quiet

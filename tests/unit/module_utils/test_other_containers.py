@@ -34,6 +34,8 @@ def process(procfs: Path, pid: int, *groups: str, name: str = "python3") -> None
         (f"{USER}/app.slice/docker-{ID}.scope", "rootless Docker"),
         (f"/kubepods.slice/kubepods-besteffort.slice/cri-containerd-{ID}.scope", "containerd"),
         (f"/kubepods.slice/kubepods-pod1.slice/crio-{ID}.scope", "CRI-O"),
+        (f"/system.slice/nerdctl-{ID}.scope", "nerdctl"),
+        (f"/kubepods/besteffort/pod1/{ID}", "Kubernetes"),
         # docker ps lists these; the monitor of a container is none
         (f"/system.slice/docker-{ID}.scope", ""),
         (f"/docker/{ID}", ""),

@@ -79,7 +79,7 @@ def test_states_of_several_roles_are_as_if_each_was_read_alone(tmp_path: Path) -
     assert [row["files"][path]["content"] for row in together[:2]] == ["", "text"]
     assert together[0]["commands"]["out"]["stdout"] == together[1]["commands"]["other"]["stdout"] == "1"
     nothing: dict[str, Any] = {
-        name: [] if name in ("held", "recorded", "recorded_holds") else {} for name in together[2]
+        name: [] if name in ("held", "recorded", "recorded_holds", "reboot_occupants") else {} for name in together[2]
     }
     assert together[2] == nothing | {"is_new": together[2]["is_new"]}
 
