@@ -213,7 +213,7 @@ READS_OTHER_HOSTS = {
 }
 # The whole inventory, whatever the play has, for an environment that no task writes anywhere.
 EXCEPT_THE_PROXY = re.compile(
-    r"^__\w+_environment: .*\| ddp\.play\.proxy_environment\(.*, hostvars\) }}\"$", re.MULTILINE
+    r"^__\w+_environment: .*\| ddp\.play\.(?:proxy|package)_environment\(.*, hostvars\) }}\"$", re.MULTILINE
 )
 OTHER_HOSTS = re.compile(r"\bhostvars\b|\bgroups\s*[\[.]|\bansible_play_(hosts|batch)|\bplay_hosts\b")
 
