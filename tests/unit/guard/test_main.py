@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,8 @@ from tests.unit.guard import host_program
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.unit.guard.conftest import Engine
 
 
 @pytest.fixture
@@ -46,6 +49,18 @@ def test_a_run_at_which_a_channel_works_is_not_cleaned(tmp_path: Path, place: Ho
         assert place.spec.exists()
         assert answer(tmp_path, "clean", json.dumps({"paths": [str(place.root)], "living_too": True})) == {"left": []}
     assert not place.root.exists()
+
+
+def test_a_container_whose_run_became_active_after_it_was_listed_is_not_removed(
+    tmp_path: Path, place: HostRun, engine: Engine
+) -> None:
+    labels = {"ddp-play.key": "night.0123456789abcdef", "ddp-play.run": "night", "ddp-play.host": "h1"}
+    path = "/containers/json?all=1&filters=%7B%22label%22%3A%20%5B%22ddp-play.run%22%5D%7D"
+    engine.has(f"GET {path}", [{"Id": "c1", "State": "running", "Labels": labels}])
+    with place.channel_lock.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        left = answer(tmp_path, "clean", json.dumps({"containers": ["c1"]}))["left"]
+    assert left == ["container c1: its run became active after it was listed"]
 
 
 def test_cleaning_nothing_is_nothing(tmp_path: Path) -> None:
