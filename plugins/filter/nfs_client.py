@@ -68,7 +68,7 @@ def decide(state: Mapping[str, Any], mounts: Sequence[Mount], options: Sequence[
     commands = state["commands"]
     own = _own(commands, mounts)
     wanted = _unique([mount for mount in mounts if mount not in own])
-    there = _mounted(commands)
+    there = mounted(commands)
     targets = {row["target"] for row in there}
     not_mounted = [mount for mount in wanted if not _is_mounted(mount, there, mount.get("options", options))]
     fstab = state["files"][FSTAB]["content"]
@@ -107,7 +107,7 @@ def _addresses(answer: str) -> Set[str]:
     return {line.split()[0] for line in answer.splitlines() if line.split()}
 
 
-def _mounted(commands: Mapping[str, Any]) -> List[Mapping[str, str]]:
+def mounted(commands: Mapping[str, Any]) -> List[Mapping[str, str]]:
     """Rows of `findmnt --json`, which prints nothing where nothing is mounted."""
     rows: List[Mapping[str, str]] = json.loads(commands["mounted"]["stdout"] or "{}").get("filesystems", [])
     return rows

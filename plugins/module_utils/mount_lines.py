@@ -56,9 +56,11 @@ def is_as_written(mount: Mapping[str, Any], fstab: str) -> bool:
 def recorded_beyond(entries: Mapping[str, Any], mountpoints: Collection[str]) -> List[Line]:
     """Lines that a role has written for other mount points than these, by its entries in the record of the host."""
     rows = entries.get(KEY, {})
-    return [_line(rows[path]["line"]) for path in sorted(rows) if path not in mountpoints]
+    return [parsed(rows[path]["line"]) for path in sorted(rows) if path not in mountpoints]
 
 
-def _line(text: str) -> Line:
-    source, mountpoint, fstype, options = text.split()[:4]
-    return Line(text, source, unescaped(mountpoint), fstype, options.split(","))
+def parsed(text: str) -> Line:
+    """A line for a mount point, with the defaults of mount for a type and options that it does not have."""
+    fields = text.split()[:4]
+    source, mountpoint, fstype, options = fields + ["", "", "auto", "defaults"][len(fields) :]
+    return Line(text, unescaped(source), unescaped(mountpoint), fstype, options.split(","))

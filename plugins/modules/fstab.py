@@ -16,9 +16,11 @@ module: fstab
 short_description: Write lines into fstab without mounting, and give back what was there
 description:
   - C(present) gives each mount point its line and leaves every other line as it is, byte for byte. Nothing is mounted,
-    unmounted or remounted. What was there for the mount point is recorded on the host.
+    unmounted or remounted. What was there for the mount point is recorded on the host, also if it reads like a line
+    of the role: only the record proves that a line is the role's.
   - C(absent) removes the lines of the record and writes what they replaced. A line that somebody changed since then
-    stays, and is returned in I(kept). A line without a record is the site's and stays.
+    stays, and is returned in I(kept). A line without a record is the site's and stays. Lines that were there before
+    are returned in I(given_back); nothing is mounted for them.
 options:
   role:
     description: Name of the role, as in M(ddp.play.host_record).
@@ -43,12 +45,6 @@ options:
     type: str
     choices: [present, absent]
     default: present
-  adopted:
-    description:
-      - The role has been on the host before, so that a line for a mount point with the same first field is its own.
-        Such a line is not given back.
-    type: bool
-    default: false
   path:
     description: The file.
     type: path
@@ -72,6 +68,11 @@ EXAMPLES = r"""
 RETURN = r"""
 kept:
   description: Mount points whose line somebody changed; it was not removed.
+  returned: always
+  type: list
+  elements: str
+given_back:
+  description: Lines without their newlines that C(absent) has written in place of the role's.
   returned: always
   type: list
   elements: str
@@ -108,14 +109,12 @@ def without_line(lines: List[str], mountpoint: str, row: Row) -> List[str]:
     return found
 
 
-def put(lines: List[str], want: Row, recorded: Dict[str, Row], adopted: bool) -> List[str]:
-    """The lines with a wanted one; records what was there unless the role wrote it."""
+def put(lines: List[str], want: Row, recorded: Dict[str, Row]) -> List[str]:
+    """The lines with a wanted one; records what was there unless the record says that the role wrote it."""
     mountpoint, line = want["mountpoint"], want["line"]
     if [text.rstrip("\n") for text in lines if is_for(text, mountpoint)] == [line]:
         return lines
     after, row = with_line(lines, mountpoint, line)
-    if adopted:
-        row["before"] = [text for text in row["before"] if text.split()[0] != line.split()[0]]
     recorded[mountpoint] = dict(recorded.get(mountpoint, row), line=line)
     return after
 
@@ -154,6 +153,15 @@ def rows_of(before: List[str], after: List[str], wanted: List[Row], path: str) -
     return found
 
 
+def given_back(before: List[str], after: List[str], mountpoints: List[str]) -> List[str]:
+    """The lines of mount points that have other lines than before, as text."""
+    found: List[str] = []
+    for mountpoint in mountpoints:
+        old, new = ([text for text in lines if is_for(text, mountpoint)] for lines in (before, after))
+        found += [text.rstrip("\n") for text in new if new != old]
+    return [text.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for text in found]
+
+
 def main() -> None:
     """Write or remove the lines of one role."""
     line = {"mountpoint": {"type": "path", "required": True}, "line": {"type": "str", "default": ""}}
@@ -162,7 +170,6 @@ def main() -> None:
             "role": {"type": "str", "required": True},
             "lines": {"type": "list", "elements": "dict", "required": True, "options": line},
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            "adopted": {"type": "bool", "default": False},
             "path": {"type": "path", "default": "/etc/fstab"},
             "record": {"type": "path", "default": host_record.RECORD},
         },
@@ -176,7 +183,7 @@ def main() -> None:
     kept: List[str] = []
     for row in want["lines"]:
         if want["state"] == "present":
-            lines = put(lines, row, recorded, want["adopted"])
+            lines = put(lines, row, recorded)
         else:
             lines = take(lines, row["mountpoint"], recorded, kept)
     after = "".join(lines)
@@ -189,7 +196,9 @@ def main() -> None:
             file_replacement.replace_file(want["path"], content, move=module.atomic_move)
         if want["state"] == "absent":
             save(want, recorded)
-    module.exit_json(changed=after != before, kept=kept, ddp_changes=rows_of(there, lines, want["lines"], want["path"]))
+    back = given_back(there, lines, [row["mountpoint"] for row in want["lines"]]) if want["state"] == "absent" else []
+    rows = rows_of(there, lines, want["lines"], want["path"])
+    module.exit_json(changed=after != before, kept=kept, given_back=back, ddp_changes=rows)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,8 @@ NOTHING_KEPT: dict[str, list[str]] = {"kept": []}
 THERE, ABSENT = {"type": "directory"}, {"type": "absent"}
 UNDONE = {"homes": ["/home/a"], "busy": [], "needed": []}
 BUSY = {"homes": [], "busy": ["b"], "needed": ["video"]}
+AGAIN = [{"mountpoint": "/data", "command": "mount /data"}]
+TRIED: dict[str, Any] = {"tried": {"results": []}, "back": {"commands": {"back /data": {"rc": 1}}}}
 # By role: what remove.yml has read and done, and what it then says of the host.
 LEFT: list[tuple[str, dict[str, Any], str]] = [
     ("cluster_users", {"undone": {**UNDONE, "homes": []}, "after": {"files": {}}}, "nothing"),
@@ -49,14 +51,15 @@ LEFT: list[tuple[str, dict[str, Any], str]] = [
     ("monitoring", {"after": {"skipped": True}}, "nothing"),
     ("monitoring", {"after": {"commands": {"image": {"rc": 1}}}}, "nothing"),
     ("monitoring", {"after": {"commands": {"image": {"rc": 0}}}}, "image of dcgm-exporter: exporter:1"),
-    ("nfs_client", {"mounted": [], "lines_gone": NOTHING_KEPT}, "nothing"),
+    ("nfs_client", {"mounted": [], "again": [], "lines_gone": NOTHING_KEPT, **TRIED}, "nothing"),
     ("nvidia_container_toolkit", {"ours": ["a"], "installed": ["a"]}, "nothing"),
     ("nvidia_container_toolkit", {"ours": [], "installed": []}, "nothing"),
     ("nvidia_container_toolkit", {"ours": [], "installed": ["a"]}, "toolkit that this role has not installed: a"),
     (
         "nfs_client",
-        {"mounted": [{"mountpoint": "/shared"}], "lines_gone": {"kept": ["/old"]}},
-        "data on the server of: /shared, lines of fstab that were changed by hand: /old",
+        {"mounted": [{"mountpoint": "/shared"}], "again": AGAIN, "lines_gone": {"kept": ["/old"]}, **TRIED},
+        "data on the server of: /shared, not mounted again: mount /data (no answer), "
+        "lines of fstab that were changed by hand: /old",
     ),
     ("nfs_server", {"after": {"files": {}}, "files": {"changed_paths": []}}, "nothing"),
     (

@@ -28,6 +28,18 @@ def test_the_record_knows_lines_of_other_mount_points() -> None:
     assert mount_lines.recorded_beyond({}, ()) == []
 
 
+@pytest.mark.parametrize(
+    ("text", "fields"),
+    [
+        (TEXT, ("nfs1:/srv/old", "/old data", "nfs", ["vers=4.2", "soft"])),
+        (r"//nas/a\040b /b cifs", ("//nas/a b", "/b", "cifs", ["defaults"])),
+        ("nas:/a /b", ("nas:/a", "/b", "auto", ["defaults"])),
+    ],
+)
+def test_fields_of_a_line(text: str, fields: tuple[object, ...]) -> None:
+    assert mount_lines.parsed(text) == (text, *fields)
+
+
 def test_mounts_get_the_line_that_the_record_has() -> None:
     mounts = [{"mountpoint": "/data"}, {"mountpoint": "/other"}]
     found = mount_lines.with_written(mounts, ENTRIES)
