@@ -272,12 +272,12 @@ class Channel:
         With `stay`, because a restart follows, the host counts as busy until this channel closes.
         """
         self.following.end()
-        place, keep_src = self._the_place(), bool(header.get("keep_src"))
-        left = leftovers.clean(place, keep_src=keep_src, run_paths=header.get("run_paths"))
+        place, keep_src, keep = self._the_place(), bool(header.get("keep_src")), header.get("keep") or ()
+        left = leftovers.clean(place, keep_src=keep_src, keep=keep, run_paths=header.get("run_paths"))
         if self.attending is not None and not header.get("stay"):
             self.attending.close()
             self.attending = None
-        self.send("cleaned", left=left, kept=leftovers.kept(place) if keep_src else [])
+        self.send("cleaned", left=left, kept=leftovers.kept(place, keep) if keep_src else [])
 
     def on_bye(self, _header: Header, _payload: bytes) -> None:
         """End this process: the controller is done."""
