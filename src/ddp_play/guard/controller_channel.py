@@ -250,8 +250,14 @@ class Channel:
         self.send("progressed", newest=progress_files.newest(read_json(self._the_place().spec) or {}))
 
     def on_fetch(self, header: Header, _payload: bytes) -> None:
-        """Send results and artifacts."""
-        self.send("fetched", **fetch(self._the_place(), header, self.send))
+        """Send results and artifacts, and heartbeats while nothing is sent."""
+        state, alive = self._the_guard().look()  # before files are read with the rights of the ranks' user
+        gone = bool(state) and not alive and state["phase"] != "ended"
+
+        def beat() -> None:
+            self.send("beat", id=0, clock=time.time(), uptime=processes.uptime_s(), guard_gone=gone)
+
+        self.send("fetched", **fetch(self._the_place(), header, self.send, beat))
 
     def on_dump(self, header: Header, payload: bytes) -> None:
         """Append a piece to the flight recorder dump of a rank, which may have run on another host."""
