@@ -7,6 +7,7 @@ import fnmatch
 import json
 import os
 import stat
+import time
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
@@ -32,6 +33,9 @@ from .run_directory import HostRun, read_json
 from .untrusted_paths import Below, directory, entries, locate, open_at, walk
 
 Send = Callable[..., None]
+Alive = Callable[[], None]
+# A controller takes a host that says nothing for 60 s as failed.
+ALIVE_EVERY_S = 3.0
 RANK_FILES = (METRICS, RESULT, ERROR_FILE)
 
 
@@ -65,6 +69,7 @@ class Missing:
     def __init__(self) -> None:
         self._rows: List[Dict[str, str]] = []
         self._more = 0
+        self._ended = False
 
     def add(self, path: object, why: object) -> None:
         """Name a file that was not sent."""
@@ -74,11 +79,20 @@ class Missing:
         words = (why.strerror or str(why)) if isinstance(why, OSError) else str(why)
         self._rows.append({"path": str(path), "why": words})
 
+    def full(self) -> bool:
+        """Whether no further file is named."""
+        return self._more > 0
+
+    def end(self) -> None:
+        """Count no further files: there may be more."""
+        self._ended = True
+
     def rows(self) -> List[Dict[str, str]]:
         """All rows, and one for those over the limit."""
         if not self._more:
             return self._rows
-        return [*self._rows, {"path": "%d more files" % self._more, "why": "the list ends after %d" % MAX_MISSING}]
+        more = "more files, not counted" if self._ended else "%d more files" % self._more
+        return [*self._rows, {"path": more, "why": "the list ends after %d" % MAX_MISSING}]
 
 
 class Manifest:
@@ -97,10 +111,10 @@ class Manifest:
         self.rows.append({"path": path, "size": size, "sha256": digest})
         self._num_bytes += len(json.dumps(self.rows[-1]))
 
-    def add_link(self, found: Found, patterns: List[str]) -> None:
-        """Record a symbolic link that matches; the first MAX_LINKS of a host."""
+    def add_link(self, found: Found) -> None:
+        """Record a symbolic link; the first MAX_LINKS of a host."""
         harmless = not (path_problem(found.relative) or CONTROL.search(found.target))
-        if harmless and len(self.links) < MAX_LINKS and matches(found.relative, patterns):
+        if harmless and len(self.links) < MAX_LINKS:
             self.links.append({"path": found.relative, "link_to": found.target})
 
     def full(self) -> bool:
@@ -108,17 +122,37 @@ class Manifest:
         return len(self.rows) >= MAX_ARTIFACTS or self._num_bytes >= MAX_MANIFEST_BYTES
 
 
-def new_files(top: int, manifest: Dict[str, List[float]]) -> Iterator[Found]:
-    """Regular files below an open directory that are not in the snapshot, or differ from it in size or mtime.
+class Pulse:
+    """Calls `alive` every ALIVE_EVERY_S as long as it is called itself."""
 
-    Symbolic links that are not in the snapshot are found too.
+    def __init__(self, alive: Alive) -> None:
+        self._alive = alive
+        self._due = time.monotonic() + ALIVE_EVERY_S
+
+    def __call__(self) -> None:
+        """Call `alive` if it is time."""
+        if time.monotonic() >= self._due:
+            self._alive()
+            self._due = time.monotonic() + ALIVE_EVERY_S
+
+
+def new_files(
+    top: int, manifest: Dict[str, List[float]], patterns: List[str], alive: Alive = lambda: None
+) -> Iterator[Found]:
+    """Matching regular files below an open directory that are not in the snapshot, or differ in size or mtime.
+
+    Symbolic links that are not in the snapshot are found too. Calls `alive` every few seconds while it walks.
     A directory that cannot be listed is found as a problem, unless it was removed meanwhile.
     """
-    for where, fd, names, error in walk(top, MAX_DEPTH, skip="__pycache__"):
+    pulse = Pulse(alive)
+    for where, fd, names, error in walk(top, MAX_DEPTH, skip="__pycache__", turn=pulse):
         if error is not None and not (where and isinstance(error, FileNotFoundError)):
             yield Found(where, -1, 0, error.strerror or str(error))
         for name in names:
             relative = where + "/" + name if where else name
+            pulse()
+            if not matches(relative, patterns):
+                continue
             with contextlib.suppress(FileNotFoundError):
                 found = os.stat(name, dir_fd=fd, follow_symlinks=False)
                 if stat.S_ISREG(found.st_mode) and not _is_known(manifest.get(relative), found):
@@ -138,11 +172,12 @@ def _is_known(known: Optional[List[float]], found: os.stat_result) -> bool:
     return known is not None and known[0] == found.st_size and abs(known[1] - found.st_mtime) <= 1.0
 
 
-def fetch(place: HostRun, order: Dict[str, Any], send: Send) -> Dict[str, Any]:
+def fetch(place: HostRun, order: Dict[str, Any], send: Send, alive: Alive = lambda: None) -> Dict[str, Any]:
     """Send all requested files; return the manifest of artifacts, and which files were not sent and why.
 
     Files are read with the rights of the ranks' user. `order["source"]` is the working directory, and `order["user"]`
-    the ranks' user, of an attempt whose own files are already removed.
+    the ranks' user, of an attempt whose own files are already removed. `alive` is called every few seconds
+    in which nothing is sent, while the working directory is searched.
     """
     spec = read_json(place.spec) or {}
     user = spec.get("user") or order.get("user")
@@ -154,8 +189,8 @@ def fetch(place: HostRun, order: Dict[str, Any], send: Send) -> Dict[str, Any]:
             _send_limited(fd, place.agent_log, {"file": AGENT_LOG}, send, missing)
     source = order.get("source") or spec.get("source") or {}
     manifest = Manifest()
-    if source.get("collect"):
-        _send_artifacts(source, user, order, send, (manifest, missing))
+    if source.get("collect") and order["patterns"]:
+        _send_artifacts(source, user, order, send, (manifest, missing), alive=alive)
     return {"missing": missing.rows(), "artifacts": manifest.rows, "links": manifest.links}
 
 
@@ -178,21 +213,29 @@ def _send_rank_files(place: HostRun, rank: int, user: User, send: Send, missing:
 
 
 def _send_artifacts(
-    source: Dict[str, Any], user: User, order: Dict[str, Any], send: Send, results: Tuple[Manifest, Missing]
+    source: Dict[str, Any],
+    user: User,
+    order: Dict[str, Any],
+    send: Send,
+    results: Tuple[Manifest, Missing],
+    *,
+    alive: Alive,
 ) -> None:
     manifest, missing = results
     root = Path(source["path"])
     budget = int(order["max_bytes"])
     try:
         with directory(locate(root), owners(user)) as top, acting_as(user):
-            for found in new_files(top, source.get("manifest") or {}):
+            for found in new_files(top, source.get("manifest") or {}, list(order["patterns"]), alive):
+                if missing.full() and (manifest.full() or budget <= 0):
+                    missing.end()
+                    break
                 if found.target:
-                    manifest.add_link(found, order["patterns"])
+                    manifest.add_link(found)
                     continue
-                why = _why_not(found, order["patterns"], budget, manifest)
+                why = found.problem or _why_not(found, budget, manifest)
                 if why:
                     missing.add(root / found.relative if found.directory < 0 else found.relative, why)
-                if why is not None:
                     continue
                 what = {"file": "artifact", "path": found.relative}
                 digest = _send_file(found.directory, root / found.relative, what, send, missing, limit=found.size)
@@ -200,21 +243,16 @@ def _send_artifacts(
                     budget -= found.size
                     manifest.add(found.relative, found.size, digest)
     except OSError as error:
-        if order["patterns"]:
-            missing.add(root, error)
+        missing.add(root, error)
 
 
-def _why_not(found: Found, patterns: List[str], budget: int, manifest: Manifest) -> Optional[str]:
-    """Why a file is not sent; empty if nobody wants it, None if it is to be sent."""
-    if found.problem:
-        return found.problem if patterns else ""
-    if not matches(found.relative, list(patterns)):
-        return ""
+def _why_not(found: Found, budget: int, manifest: Manifest) -> str:
+    """Why a file is not sent; empty if it is to be sent."""
     if found.size > budget:
         return "exceeds the rest of ddp_job_artifacts_max_mib"
     if manifest.full():
         return "more than %d artifacts of this host" % len(manifest.rows)
-    return path_problem(found.relative) or None
+    return path_problem(found.relative)
 
 
 def _send_limited(fd: int, path: Path, what: Dict[str, Any], send: Send, missing: Missing) -> None:

@@ -250,8 +250,14 @@ class Channel:
         self.send("progressed", newest=progress_files.newest(read_json(self._the_place().spec) or {}))
 
     def on_fetch(self, header: Header, _payload: bytes) -> None:
-        """Send results and artifacts."""
-        self.send("fetched", **fetch(self._the_place(), header, self.send))
+        """Send results and artifacts, and heartbeats while nothing is sent."""
+        state, alive = self._the_guard().look()  # before files are read with the rights of the ranks' user
+        gone = bool(state) and not alive and state["phase"] != "ended"
+
+        def beat() -> None:
+            self.send("beat", id=0, clock=time.time(), uptime=processes.uptime_s(), guard_gone=gone)
+
+        self.send("fetched", **fetch(self._the_place(), header, self.send, beat))
 
     def on_dump(self, header: Header, payload: bytes) -> None:
         """Append a piece to the flight recorder dump of a rank, which may have run on another host."""
@@ -272,12 +278,12 @@ class Channel:
         With `stay`, because a restart follows, the host counts as busy until this channel closes.
         """
         self.following.end()
-        place, keep_src = self._the_place(), bool(header.get("keep_src"))
-        left = leftovers.clean(place, keep_src=keep_src, run_paths=header.get("run_paths"))
+        place, keep_src, keep = self._the_place(), bool(header.get("keep_src")), header.get("keep") or ()
+        left = leftovers.clean(place, keep_src=keep_src, keep=keep, run_paths=header.get("run_paths"))
         if self.attending is not None and not header.get("stay"):
             self.attending.close()
             self.attending = None
-        self.send("cleaned", left=left, kept=leftovers.kept(place) if keep_src else [])
+        self.send("cleaned", left=left, kept=leftovers.kept(place, keep) if keep_src else [])
 
     def on_bye(self, _header: Header, _payload: bytes) -> None:
         """End this process: the controller is done."""

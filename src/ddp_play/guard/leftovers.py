@@ -7,7 +7,7 @@ import os
 import signal
 import time
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from . import docker_socket, processes, secret_files
 from .format_check import REMEDY, format_problem
@@ -170,13 +170,19 @@ def end_ranks(place: HostRun) -> List[str]:
 
 
 def clean(
-    place: HostRun, *, keep_src: bool = False, run_paths: Optional[List[str]] = None, by_guard: bool = False
+    place: HostRun,
+    *,
+    keep_src: bool = False,
+    keep: Sequence[str] = (),
+    run_paths: Optional[List[str]] = None,
+    by_guard: bool = False,
 ) -> List[str]:
     """Remove all of one attempt from this host; return a message per thing that could not be removed.
 
     If anything is left, spec.json and state.json stay, so that a later call knows the ranks and containers.
-    `keep_src`: keep the working directory. `run_paths`: which directories shared by all attempts to remove; None: all
-    of them on the head of a first attempt, else none. `by_guard`: the caller is the guard, before any rank started.
+    `keep_src`: keep the working directory, and what `keep` names in the attempt's directory. `run_paths`: which
+    directories shared by all attempts to remove; None: all of them on the head of a first attempt, else none.
+    `by_guard`: the caller is the guard, before any rank started.
     Removes nothing of an attempt whose format it does not know.
     """
     left: List[str] = []
@@ -196,8 +202,8 @@ def clean(
     of_head = spec.get("run_paths", []) if spec.get("head") and not spec.get("continues") else []
     left += _remove_run_paths(place, of_head if run_paths is None else run_paths, keep=keep_src)
     records = [place.spec, place.state] if left else []
-    if keep_src and kept(place):
-        left += _keep_only(place, [place.src, place.spec, *records])
+    if keep_src and kept(place, keep):
+        left += _keep_only(place, [place.src, place.spec, *records, *_output(place, keep)])
     else:
         left += _keep_only(place, records) if left else _remove_tree(place.root)
     with contextlib.suppress(OSError):
@@ -223,10 +229,17 @@ def _remove_run_paths(place: HostRun, run_paths: List[str], *, keep: bool) -> Li
     return left
 
 
-def kept(place: HostRun) -> List[str]:
-    """Working directories that exist after `clean(keep_src=True)`."""
+def kept(place: HostRun, keep: Sequence[str] = ()) -> List[str]:
+    """Directories that exist after `clean(keep_src=True, keep=keep)`: working directories, and those of `keep`."""
     spec = read_json(place.spec) or {}
-    return [path for path in (str(place.src), *spec.get("run_paths", ())) if os.path.isdir(path)]
+    paths = (str(place.src), *spec.get("run_paths", ()), *(str(place.root / name) for name in keep))
+    return [path for path in paths if os.path.isdir(path)]
+
+
+def _output(place: HostRun, keep: Sequence[str]) -> List[Path]:
+    """What is named in `keep`; with the logs also what else is needed to collect them later."""
+    paths = [place.root / name for name in keep]
+    return [*paths, place.state, place.samples] if place.logs in paths else paths
 
 
 def _keep_only(place: HostRun, kept_paths: List[Path]) -> List[str]:

@@ -16,6 +16,8 @@ from typing import IO, AbstractSet, Callable, Iterator, List, NamedTuple, Option
 from .protocol import SHARED_RUNS
 from .run_directory import user_name
 
+Wanted = Callable[[Tuple[str, ...]], bool]
+Turn = Callable[[], None]
 _PATH = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 _LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -133,11 +135,11 @@ def make_directory(below: Below, mode: int, owner: Optional[Tuple[int, int]], ow
 
 
 def walk(
-    top: int, max_depth: int, skip: str = "", *, wanted: Callable[[Tuple[str, ...]], bool] = lambda _: True
+    top: int, max_depth: int, skip: str = "", *, wanted: Wanted = lambda _: True, turn: Turn = lambda: None
 ) -> Iterator[Tuple[str, int, List[str], Optional[OSError]]]:
     """(path below `top`, its descriptor, names of files) of each directory; or the error, if it cannot be listed.
 
-    Directories named `skip`, and those whose path (its components) is not `wanted`, are left out.
+    Directories named `skip`, and those whose path (its components) is not `wanted`, are left out. Calls `turn` often.
     """
     pending: List[Tuple[str, ...]] = [()]
     while pending:
@@ -149,20 +151,22 @@ def walk(
             continue
         try:
             with _descend(top, parts) as fd:
-                directories, files = entries(fd)
-                below = [(*parts, name) for name in reversed(directories) if name != skip]
-                pending += filter(wanted, below)
+                directories, files = entries(fd, turn)
+                pending += filter(wanted, ((*parts, name) for name in reversed(directories) if name != skip))
                 yield relative, fd, files, None
         except OSError as error:
             yield relative, -1, [], error
 
 
-def entries(fd: int) -> Tuple[List[str], List[str]]:
+def entries(fd: int, turn: Turn = lambda: None) -> Tuple[List[str], List[str]]:
     """Sorted names of (directories, anything else) in an open directory. Raises OSError."""
     listed = os.open(".", _LIST, dir_fd=fd)
     try:
         with os.scandir(listed) as entries:
-            kinds = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
+            kinds = {}
+            for entry in entries:
+                kinds[entry.name] = entry.is_dir(follow_symlinks=False)
+                turn()
     finally:
         os.close(listed)
     return sorted(name for name in kinds if kinds[name]), sorted(name for name in kinds if not kinds[name])

@@ -34,9 +34,9 @@ class NotStarted:
 class Collected:
     """An ended attempt after its cleanup.
 
-    `kept`: host -> working directories that were kept because they are not fully collected. `unfenced`: as in
+    `kept`: host -> directories that were kept because they are not fully collected. `unfenced`: as in
     `NotStarted`, without hosts that confirmed the cleanup. `disk_full`: all files stay on the hosts, and no
-    restart follows. `uncollected`: hosts that were lost before their files were collected.
+    restart follows. `uncollected`: hosts of which the logs, or the results and artifacts, were not collected.
     """
 
     outcome: Outcome

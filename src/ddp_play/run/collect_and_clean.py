@@ -12,6 +12,7 @@ from ddp_play.bundle.paths import read_json, read_rows, write_json
 from ddp_play.errors import DdpPlayError, Interrupted
 from ddp_play.guard.protocol import MAX_LINKS, MAX_MISSING
 from ddp_play.run.host_spec import run_paths
+from ddp_play.run.kept_output import is_collected, kept_rows, order_to_keep
 from ddp_play.run.left_files import LeftFiles
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ POLL_S = 0.2
 
 def _reconnect(gang: Gang, links: list[Link]) -> None:
     """Open new channels to those of `links` whose channel broke, and wait until they answer, at most REOPEN_S."""
+    gang.pump(0.0)  # channels may have broken while nobody looked
     cut = [link for link in links if not link.lost and not link.connected]
     until = time.monotonic() + REOPEN_S
     while (away := [link for link in cut if not _has_answered(link)]) and time.monotonic() < until:
@@ -150,10 +152,9 @@ def clean(
 ) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
     """Remove the run's files and containers from the hosts, except files that could not be collected.
 
-    Returns two maps by host: what is left, and the working directories that were kept. `restart_follows`: another
+    Returns two maps by host: what is left, and the directories that were kept. `restart_follows`: another
     attempt follows, so the directories that all attempts share are kept too. Another host removes them for a lost head.
     """
-    incomplete = {row["host"] for row in missing if row["host"]}
     hosts = {host.name: host for host in plan.hosts}
     uncollected = shared_with_lost_head(gang, plan)
     reachable = (name for name in (plan.head, *hosts) if not gang.link(name).lost)
@@ -161,7 +162,7 @@ def clean(
 
     def order(link: Link) -> dict[str, Any]:
         paths = run_paths(hosts[link.name], gang.run_key) if link.name == remover else []
-        return {"keep_src": link.name in incomplete, "run_paths": paths, "stay": restart_follows}
+        return {**order_to_keep(link, missing), "run_paths": paths, "stay": restart_follows}
 
     try:
         answers = _ask_twice(gang, "clean", "cleaned", deadline_s=CLEAN_S, fields=order)
@@ -171,14 +172,16 @@ def clean(
     after = left_files(gang)
     left = {name: answer["left"] for name, answer in answers.items() if answer.get("left")}
     kept = {
-        name: [after.kept(path) for path in answer["kept"]] for name, answer in answers.items() if answer.get("kept")
+        name: kept_rows(gang.link(name), answer["kept"], after)
+        for name, answer in answers.items()
+        if answer.get("kept")
     }
     if not restart_follows:
         left |= {name: [*left.get(name, ()), *rows] for name, rows in kept.items()}
     for link in gang.links:
         if link.lost or "cleaned" not in link.replies:
             why = link.lost or "the host did not confirm the cleanup"
-            left[link.name] = [after.uncleaned(why, is_collected="fetched" in link.replies)]
+            left[link.name] = [after.uncleaned(why, is_collected=is_collected(link))]
     for path in () if restart_follows else uncollected:
         then = after.then(f"when it is back, {after.collects}")
         left[plan.head].append(f"{path}: ranks on {plan.head} may still write there; {then}")

@@ -72,7 +72,7 @@ class Leftovers:
         removes = f"ddp-play gc -i INVENTORY --run {key}{everybody} --yes removes them for good"
         if row.get("uncollected") and (row.get("attempt"), row.get("host")) in self.lost.get(key, ()):
             collects = "" if key in self.over else f"ddp-play attach {run} collects them, "
-            return f"its host was lost before its files were collected: {collects}{removes}"
+            return f"its files were not collected when the run ended: {collects}{removes}"
         controllers = [
             other.get("controller") for other in self.runs if _key(other) == key and other.get("uncollected")
         ]

@@ -21,6 +21,7 @@ from ddp_play.run.host_data import keep_data
 from ddp_play.run.host_frames import HostFrameError
 from ddp_play.run.host_links import Gang
 from ddp_play.run.host_spec import run_paths
+from ddp_play.run.kept_output import is_collected, order_to_keep
 from ddp_play.run.lost_hosts import end_ranks
 
 if TYPE_CHECKING:
@@ -136,12 +137,10 @@ class LateCollection:
     def _collect(self) -> LateResult:
         artifacts = self._newest or not self._plan.source_shared  # what attempts share is collected with the last one
         missing = [*drain(self._gang), *collect(self._gang, self._plan, self._paths, artifacts=artifacts)]
-        for link in [
-            link for link in self._gang.links if self._failed or not {"drained", "fetched"} <= set(link.replies)
-        ]:
+        for link in [link for link in self._gang.links if self._failed or not is_collected(link)]:
             self._drop(link, self._failed or link.lost or "its files could not be collected")
         missing = [row for row in missing if row["host"] not in self._away]
-        left = self._clean({row["host"] for row in missing})
+        left = self._clean(missing)
         with_logs = [link for link in self._gang.links if link.place and link.place.has_logs]
         return LateResult(
             tuple(link.name for link in self._gang.links),
@@ -153,14 +152,15 @@ class LateCollection:
             self._gone,
         )
 
-    def _clean(self, incomplete: set[str]) -> dict[str, list[str]]:
-        """Remove what is in the bundle now. Working directories of `incomplete` hosts stay. Returns what is left."""
+    def _clean(self, missing: list[dict[str, Any]]) -> dict[str, list[str]]:
+        """Remove what is in the bundle now; directories with files that are `missing` stay. Returns what is left."""
         hosts = {host.name: host for host in self._plan.hosts}
 
         def order(link: Link) -> dict[str, Any]:
             last = self._newest and link.name == self._plan.head  # what all attempts share stayed for its sake
             paths = run_paths(hosts[link.name], self._gang.run_key) if last else []
-            return {"keep_src": link.name in incomplete, "run_paths": [] if link.name in incomplete else paths}
+            keep = order_to_keep(link, missing)
+            return {**keep, "run_paths": [] if keep["keep_src"] else paths}
 
         left, after = {}, left_files(self._gang)
         with contextlib.suppress(DdpPlayError):  # hosts without a reply are named below

@@ -59,6 +59,10 @@ class LeftFiles:
         removes = self.then("ddp-play gc -i INVENTORY --run RUN --yes removes it")
         return f"{path}: not all of it was collected; {removes}"
 
+    def uncollected(self, path: str) -> str:
+        """Row about a directory that was kept because nothing of it, or not the end of the logs, was collected."""
+        return f"{path}: not collected; {self.collects}"
+
     def advised(self, outcome: Outcome, uncollected: Sequence[str]) -> Outcome:
         """The outcome, of a lost host with what becomes of its files; `uncollected`: hosts that have some."""
         verdict = outcome.verdict

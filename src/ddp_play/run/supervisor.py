@@ -27,6 +27,7 @@ from ddp_play.run.hang_capture import capture, locate
 from ddp_play.run.host_data import keep_data
 from ddp_play.run.host_frames import HostFrameError
 from ddp_play.run.host_links import Gang
+from ddp_play.run.kept_output import is_collected
 from ddp_play.run.lost_hosts import declare_stuck, end_ranks, give_up_on_lost_hosts
 from ddp_play.run.nccl_transport import TransportWatch
 from ddp_play.run.prepare_and_start import Starter
@@ -179,15 +180,14 @@ class Supervisor:
         self._set_status(RunStatus.COLLECTING)
         artifacts = not (restart_follows and self.plan.source_shared)
         for_head = self._order_for_head() if artifacts else None
-        files = collect(self.gang, self.plan, self.paths, artifacts=artifacts, for_head=for_head)
-        missing = [*ended.undrained, *files]
+        missing = [*ended.undrained, *collect(self.gang, self.plan, self.paths, artifacts=artifacts, for_head=for_head)]
         if self.bundle.disk_space.full:
             return Collected(self.leave_on_hosts(ended.outcome), disk_full=True)
         outcome = stopped_while_collecting(ended.outcome, self.stop_requests.stop())
         if not restart_follows:
             outcome = with_flight_recorder(outcome, self.gang, self.plan, self.paths)
         left, kept = clean(self.gang, self.plan, missing, self.journal, restart_follows=restart_follows)
-        uncollected = tuple(link.name for link in self.gang.links if "fetched" not in link.replies)
+        uncollected = tuple(link.name for link in self.gang.links if not is_collected(link))
         outcome = Outcome(outcome.status, outcome.verdict, outcome.ranks, tuple(missing), left)
         outcome = left_files(self.gang).advised(outcome, uncollected)
         if restart_follows:

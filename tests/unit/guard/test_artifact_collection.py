@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ddp_play.guard import artifact_collection
+from ddp_play.guard import artifact_collection, untrusted_paths
 from ddp_play.guard.protocol import FILE_LIMITS, MAX_PAYLOAD
 from ddp_play.guard.run_directory import HostRun, write_json
 
@@ -220,8 +220,33 @@ def test_more_artifacts_than_the_limit_are_counted(place: HostRun, monkeypatch: 
     assert summary["missing"] == [
         {"path": "f3", "why": "more than 3 artifacts of this host"},
         {"path": "f4", "why": "more than 3 artifacts of this host"},
-        {"path": "4 more files", "why": "the list ends after 2"},
+        {"path": "more files, not counted", "why": "the list ends after 2"},
     ]
+
+
+def test_a_long_search_shows_life_and_ends_when_nothing_more_can_be_sent(
+    place: HostRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host that sent nothing for 60 s while it searched a large directory was given up, and its artifacts lost."""
+    for number in range(9):
+        (place.src / f"f{number}").write_bytes(b"x")
+    monkeypatch.setattr(artifact_collection, "ALIVE_EVERY_S", 0.0)
+    monkeypatch.setattr(artifact_collection, "MAX_MISSING", 2)
+    with untrusted_paths.directory(untrusted_paths.locate(place.src)) as top:
+        beats: list[int] = []
+        assert list(artifact_collection.new_files(top, {}, ["*.pt"], lambda: beats.append(1))) == []
+        assert len(beats) == 18, "while names are listed, and while they are looked at"
+    summary, got = run(place, max_bytes=1)
+    assert sorted(got) == ["f0"]
+    assert [row["path"] for row in summary["missing"]] == ["f1", "f2", "more files, not counted"]
+
+
+def test_without_patterns_nothing_is_searched(place: HostRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    def searched(*_: Any) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(artifact_collection, "new_files", searched)
+    assert run(place, patterns=())[0] == {"missing": [], "artifacts": [], "links": []}
 
 
 def test_a_file_of_a_rank_over_its_limit_is_named(place: HostRun, monkeypatch: pytest.MonkeyPatch) -> None:

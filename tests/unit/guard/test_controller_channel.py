@@ -137,6 +137,30 @@ def test_the_guard_outlives_its_channel_and_the_next_one_takes_over(line: Line, 
     assert not place.root.exists()
 
 
+def test_what_no_controller_has_collected_outlives_the_cleanup(line: Line, place: HostRun, tmp_path: Path) -> None:
+    """The channel broke before `drain`: the only copy of the log's end and of the result was removed."""
+    prepared(line, f"echo last words; echo '{{}}' > {place.rank_dir(0)}/result.json; exit 3", tmp_path)
+    line.ask("go")
+    wait_until(lambda: (read_json(place.state) or {})["phase"] == "ended")
+    answer = line.ask("clean", keep_src=True, keep=["logs", "rank-0"], run_paths=[])
+    assert answer["left"] == []
+    assert answer["kept"] == [str(place.logs), str(place.rank_dir(0))]
+    assert not place.secrets.exists()
+    assert not place.env.exists()
+    line.hang_up()
+    with Line(tmp_path) as later:
+        opened = later.ask("open", **RUN)
+        assert (opened["has_logs"], opened["guard_alive"], opened["state"]["phase"]) == (True, False, "ended")
+        later.order("follow", **FROM_START)
+        later.order("drain", id=1)
+        frames = later.until("drained")
+        assert b"".join(payload for header, payload in frames if header["t"] == "log") == b"last words\n"
+        later.order("fetch", max_bytes=1000, patterns=[])
+        assert next(body for header, body in later.until("fetched") if header.get("file") == "result.json") == b"{}\n"
+        assert later.ask("clean") == {"t": "cleaned", "left": [], "kept": []}
+    assert not place.root.exists()
+
+
 @pytest.mark.parametrize("order", ["prepare", "go", "follow", "fetch", "clean"])
 def test_orders_about_a_run_need_one(line: Line, order: str) -> None:
     answer = line.ask(order, spec={}, patterns=[])

@@ -208,6 +208,19 @@ def test_a_working_directory_that_is_kept_is_all_that_stays(tmp_path: Path, shar
     assert leftovers.kept(place) == []
 
 
+def test_output_that_was_not_collected_stays_until_gc_removes_it(tmp_path: Path, shared: Path) -> None:
+    """A file of a rank over its limit was named as missing and then removed."""
+    place = laid_out(tmp_path, shared, 1, head=False)
+    write_json(place.spec, {**(read_json(place.spec) or {}), "run_paths": []})
+    place.rank_dir(0).mkdir(exist_ok=True)
+    (place.rank_dir(0) / "metrics.jsonl").write_bytes(b"1")
+    assert leftovers.clean(place, keep_src=True, keep=["rank-0"]) == []
+    assert sorted(path.name for path in place.root.iterdir()) == ["rank-0", "spec.json"]
+    assert leftovers.kept(place, ["rank-0"]) == [str(place.rank_dir(0))]
+    assert leftovers.clean(place) == []
+    assert not place.root.exists()
+
+
 def test_nothing_is_kept_where_no_working_directory_is(tmp_path: Path, shared: Path) -> None:
     place = laid_out(tmp_path, shared, 1, head=False)
     write_json(place.spec, {**(read_json(place.spec) or {}), "run_paths": []})

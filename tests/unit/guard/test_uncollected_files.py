@@ -31,6 +31,7 @@ SHARED = {"run_paths": ["/shared/.ddp-play/night"]}
         ({}, (), {"run_paths": []}, False),
         ({}, ("src",), {}, False),  # no directory
         ({}, ("src/out.pt",), {}, True),  # kept by a cleanup
+        ({}, ("rank-0/metrics.jsonl",), {}, True),  # likewise, output of a rank
         ({}, (), SHARED, True),  # likewise, on the shared directory
         ({}, ("logs/rank-0.log", "src/train.py"), SHARED, False),  # the preparation was cut off
         ({}, ("logs/rank-0.log=x", "src/train.py"), {}, True),  # the state was lost with the power of the host

@@ -287,7 +287,7 @@ def test_files_of_a_host_that_was_lost_stay_after_the_run(
     container = {"id": "c1", "run": "old-1", "token": "a" * 16, "owner": "kim", "attempt": "1", "state": "exited"}
     runner = FakePlaybookRunner(events=(answers("h1", {"runs": [row], "containers": [container]}),))
     found = find_leftovers(REQUEST, Passwords(), runner, me="kim")
-    why = ATTACH_HERE.replace("its files are perhaps not", "its host was lost before its files were")
+    why = ATTACH_HERE.replace("are perhaps not collected", "were not collected when the run ended")
     assert found.why_kept(found.runs[0]) == (why.replace(" --all-users", "") if kept else "")
     assert found.why_kept(found.containers[0]) == ""
 

@@ -1,0 +1,45 @@
+"""What a cleanup leaves on a host that answers, because it is not in the bundle, and the rows that name it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ddp_play.guard.protocol import LOGS, rank_dir_name
+
+if TYPE_CHECKING:
+    from ddp_play.run.left_files import LeftFiles
+    from ddp_play.run.link import Link
+
+
+def is_collected(link: Link) -> bool:
+    """Did the host send its logs to their end, and all results and artifacts that it could send?"""
+    return {"drained", "fetched"} <= link.replies.keys()
+
+
+def order_to_keep(link: Link, missing: list[dict[str, Any]]) -> dict[str, Any]:
+    """Fields of the order to clean, by the rows about files that could not be collected.
+
+    `keep` names entries of the attempt's directory: all output of the ranks of a host that is not collected; else the
+    directories of the files that are missing.
+    """
+    paths = [row["path"] for row in missing if row["host"] == link.name]
+    output = [LOGS, *(rank_dir_name(rank) for rank in sorted(link.ranks))]
+    if is_collected(link):
+        output = [name for name in output if any(_is_of(name, path, link) for path in paths)]
+    return {"keep_src": bool(paths) or not is_collected(link), "keep": output}
+
+
+def _is_of(name: str, path: str, link: Link) -> bool:
+    """Is a missing file in this entry of the attempt's directory? The host names a path, `HostFiles` only the rank."""
+    if link.place is not None and f"{path}/".startswith(f"{link.place.directory}/{name}/"):
+        return True
+    return path.endswith(" of rank None" if name == LOGS else f" of {name.replace('-', ' ')}")
+
+
+def kept_rows(link: Link, kept: list[str], after: LeftFiles) -> list[str]:
+    """Rows about directories that the host has kept; the attempt's directory is one if it is not collected."""
+    if is_collected(link) or link.place is None:
+        return [after.kept(path) for path in kept]
+    top = link.place.directory
+    others = [path for path in kept if not path.startswith(f"{top}/")]
+    return [after.uncollected(path) for path in ([top] if len(others) < len(kept) else []) + others]
