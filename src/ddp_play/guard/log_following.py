@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import TYPE_CHECKING, Callable, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 from . import interfaces, processes
 from .file_events import FileEvents
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from .run_directory import HostRun
 
-CHUNKS_PER_TURN = 16
+# A state waits at most so long for the output before it: a rank that prints without end hides no end of another.
+WITHHOLD_S = 1.0
 # Interval between looks: while output arrives, after QUIET_AFTER_S without any, and while the kernel tells of news.
 POLL_S, QUIET_POLL_S, REST_S = 0.05, 0.25, 5.0
 QUIET_AFTER_S = 2.0
@@ -48,15 +49,24 @@ class Followed:
         except OSError:
             return b""
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether the file has bytes after `offset`."""
+        try:
+            return self.path.lstat().st_size > self.offset
+        except OSError:
+            return False
+
 
 class Following:
     """The followed files and the state of one attempt; `turn` sends what is new."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
-        self._files: Dict[Tuple[str, int], Followed] = {}
+        self._files: Dict[Tuple[str, int], Followed] = {}  # the one that was sent last is the last
         self._samples: Optional[FollowedSamples] = None
         self._guard: Optional[GuardLink] = None
+        self._withheld_since: Optional[float] = None  # time.monotonic() when a state was first held back
         self._drain: Optional[int] = None
         self.moved = time.monotonic()  # time.monotonic() of the last chunk sent, or news of a file
         self._events: Optional[FileEvents] = None
@@ -126,19 +136,30 @@ class Following:
         self._drain = order
 
     def turn(self) -> bool:
-        """Send what is new; True if more is waiting. The state is sent after the output that preceded it."""
+        """Send what is new, of one file at most; True if more is waiting.
+
+        The state is sent after the output that preceded it, or when it has been held back for WITHHOLD_S.
+        """
         if self._events is not None:
             self._events.clear()
         fresh = self._guard.fresh() if self._guard is not None else None
-        busy = self._send_files() or self._send_samples()
-        if fresh is not None and not busy:
-            self._send("state", state=fresh)
-        elif self._guard is not None and fresh is not None:
-            self._guard.again()  # once the logs have been sent
+        busy = self._send_chunk()
+        busy = self._send_samples() or busy
+        if fresh is not None:
+            self._send_state(fresh, busy=busy)
         if self._drain is not None and not busy:
             self._send("drained", id=self._drain, counters=interfaces.counters())
             self._drain = None
         return busy
+
+    def _send_state(self, state: Dict[str, Any], *, busy: bool) -> None:
+        now = time.monotonic()
+        since, self._withheld_since = self._withheld_since or now, None
+        if busy and now - since < WITHHOLD_S and self._guard is not None:
+            self._withheld_since = since
+            self._guard.again()  # once the logs have been sent
+        else:
+            self._send("state", state=state)
 
     def _send_samples(self) -> bool:
         """Whether there may be more: rows that the controller lacks are at the end of a file."""
@@ -148,16 +169,14 @@ class Following:
             self._send("samples", lines, uptime=processes.uptime_s())
         return bool(lines) or self._samples.is_behind
 
-    def _send_files(self) -> bool:
-        busy = False
+    def _send_chunk(self) -> bool:
+        """Send a piece of one file, of all in turn: orders are read between two pieces. Whether there is more."""
         for (kind, rank), followed in self._files.items():
-            for _ in range(CHUNKS_PER_TURN):
-                chunk = followed.next_chunk()
-                if not chunk:
-                    break
+            chunk = followed.next_chunk()
+            if chunk:
                 self.moved = time.monotonic()
                 self._send(kind, chunk, rank=rank, at=followed.offset)
                 followed.offset += len(chunk)
-            else:
-                busy = True
-        return busy
+                self._files[(kind, rank)] = self._files.pop((kind, rank))
+                return any(other.is_behind for other in self._files.values())
+        return False

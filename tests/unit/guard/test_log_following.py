@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import select
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -59,21 +60,20 @@ def test_files_are_sent_from_their_offsets_and_once(place: HostRun, sent: Sent) 
     with place.log(0).open("ab") as log:
         log.write(b"er")
     (place.rank_dir(0) / "metrics.jsonl").write_bytes(b"{}\n")
-    turns.turn()
-    assert sent.frames == [("log", b"er", {"rank": 0, "at": 7}), ("metrics", b"{}\n", {"rank": 0, "at": 0})]
+    assert (turns.turn(), turns.turn()) == (True, False)
+    assert sent.frames == [("metrics", b"{}\n", {"rank": 0, "at": 0}), ("log", b"er", {"rank": 0, "at": 7})]
 
 
 def test_the_state_goes_after_the_bytes_that_it_speaks_of(
     place: HostRun, sent: Sent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_following, "CHUNKS_PER_TURN", 2)
     monkeypatch.setattr(log_following, "MAX_PAYLOAD", 4)
     place.log(0).write_bytes(b"x" * 10)
     write_json(place.state, {"phase": "ended"})
     turns = Following(sent)
     turns.begin(place, FROM_START)
     turns.drain(7)
-    assert turns.turn() is True
+    assert (turns.turn(), turns.turn()) == (True, True)
     assert sent.take() == ["log", "log"]
     assert turns.turn() is False
     assert [frame[:2] for frame in sent.frames[:-1]] == [("log", b"xx"), ("state", b"")]
@@ -85,6 +85,41 @@ def test_the_state_goes_after_the_bytes_that_it_speaks_of(
     write_json(place.state, {"phase": "gone"})
     turns.turn()
     assert sent.frames == [("state", b"", {"state": {"phase": "gone"}})]
+
+
+def test_a_log_without_end_holds_a_state_back_for_a_second_at_most(
+    place: HostRun, sent: Sent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rank that prints faster than its log is sent hides neither the end of another rank nor an order."""
+    monkeypatch.setattr(log_following, "MAX_PAYLOAD", 1000)
+    now = 100.0
+    monkeypatch.setattr(log_following, "time", SimpleNamespace(monotonic=lambda: now))
+    turns, guard = Following(sent), Reporting()
+    link: Any = guard
+    guard = Reporting()
+    turns.begin(place, FROM_START, link)
+    came: list[float] = []
+    for step in range(45):
+        with place.log(0).open("ab") as log:
+            log.write(b"x" * 1200)
+        guard.state = {"phase": "running", "step": step // 30}
+        assert turns.turn() is True
+        kinds = sent.take()
+        assert kinds.count("log") == 1
+        came += [now - 100.0] * kinds.count("state")
+        now += 0.1
+    assert came == pytest.approx([1.0, 4.0], abs=0.15)
+
+
+def test_files_are_sent_in_turn(place: HostRun, sent: Sent, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_following, "MAX_PAYLOAD", 1)
+    for rank in (0, 1, 2):
+        place.log(rank).write_bytes(b"12" if rank else b"1234")
+    turns = Following(sent)
+    turns.begin(place, {"logs": {"0": 0, "1": 0, "2": 0}, "metrics": {}, "nccl": {}})
+    while turns.turn():
+        pass
+    assert [fields["rank"] for _, _, fields in sent.frames] == [0, 1, 2, 0, 1, 2, 0, 0]
 
 
 def test_a_drain_waits_for_samples_behind_many_that_the_controller_has(
@@ -134,11 +169,29 @@ class Guarded:
     def descriptors(self) -> list[int]:
         return self._descriptors
 
-    def fresh(self) -> None:
+    def fresh(self) -> dict[str, Any] | None:
         return None
 
     def again(self) -> None:
         pass
+
+
+class Reporting(Guarded):
+    """Takes the place of a link to a guard whose state changes."""
+
+    def __init__(self) -> None:
+        super().__init__([])
+        self.state: dict[str, Any] | None = None
+        self._sent: dict[str, Any] | None = None
+
+    def fresh(self) -> dict[str, Any] | None:
+        if self.state == self._sent:
+            return None
+        self._sent = self.state
+        return self.state
+
+    def again(self) -> None:
+        self._sent = None
 
 
 def following(place: HostRun, sent: Sent, *, guard: Any, since_s: float = 10.0) -> Following:
