@@ -96,7 +96,6 @@ def test_a_log_without_end_holds_a_state_back_for_a_second_at_most(
     monkeypatch.setattr(log_following, "time", SimpleNamespace(monotonic=lambda: now))
     turns, guard = Following(sent), Reporting()
     link: Any = guard
-    guard = Reporting()
     turns.begin(place, FROM_START, link)
     came: list[float] = []
     for step in range(45):
