@@ -243,9 +243,14 @@ def package_specs(names: Sequence[str], versioned: Sequence[str], suffix: str) -
     return [name + suffix if name in versioned else name for name in names]
 
 
-def ca_files(certificates: Mapping[str, str]) -> List[Dict[str, str]]:
-    """Entries for ddp.play.files: the certificate of each registry, where the engine looks for it at every pull."""
-    return [{"path": f"/etc/docker/certs.d/{name}/ca.crt", "content": text} for name, text in certificates.items()]
+def ca_files(certificates: Mapping[str, str], kept: str) -> List[Dict[str, Any]]:
+    """Entries for ddp.play.files: the certificate of each registry, where the engine looks for it at every pull.
+
+    The host may have it already, so the record says which ones the role wrote. kept: suffix of the originals, which
+    the engine does not read.
+    """
+    paths = {f"/etc/docker/certs.d/{name}/ca.crt": text for name, text in certificates.items()}
+    return [{"path": path, "content": text, "original": path + kept, "recorded": True} for path, text in paths.items()]
 
 
 def waiting(due: Mapping[str, Any], daemon_path: str) -> List[str]:
@@ -287,6 +292,6 @@ class FilterModule:
             "docker_engine_put_back": _strict(put_back),
             "docker_engine_is_restored": is_restored,
             "docker_engine_package_specs": package_specs,
-            "docker_engine_ca_files": ca_files,
+            "docker_engine_ca_files": _strict(ca_files),
             "docker_engine_waiting": waiting,
         }

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any, Dict, List
 
-from ansible_collections.ddp.play.plugins.module_utils import changes, host_record
+from ansible_collections.ddp.play.plugins.module_utils import changes, host_record, recorded_files
 
 OWN_MARK = "Managed by ddp-play"
 # Names of files without a mark: ddp-ipoib, 60-ddp-rdma.conf, daemon.json.ddp-play.orig, keys.
@@ -30,6 +30,7 @@ class FileBefore:
             ours = bool(host_record.made_here(record, str(path)))
         else:
             ours = path.parent == Path(record).parent or bool(OWN_NAME.search(path.name)) or OWN_MARK in text
+            ours = ours or recorded_files.is_ours(record, self.want)
         return str(changes.OURS if ours else changes.THEIRS)
 
     def rows(self, changed: bool, kept: bool) -> List[Dict[str, str]]:

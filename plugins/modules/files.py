@@ -7,13 +7,19 @@ import grp
 import os
 import pwd
 import stat
-import tempfile
 from pathlib import Path
 from typing import Any, Dict, Optional, Tuple
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.ddp.play.plugins.module_utils import file_replacement, host_record
-from ansible_collections.ddp.play.plugins.module_utils.file_changes import OWN_MARK, FileBefore
+from ansible_collections.ddp.play.plugins.module_utils import (
+    file_originals,
+    file_replacement,
+    file_validation,
+    host_record,
+    recorded_files,
+)
+from ansible_collections.ddp.play.plugins.module_utils.file_changes import FileBefore
+from ansible_collections.ddp.play.plugins.module_utils.recorded_files import read_text
 
 DOCUMENTATION = r"""
 module: files
@@ -34,7 +40,7 @@ options:
         type: path
         required: true
       content:
-        description: The whole text of the file. Only with I(state=present).
+        description: The whole text of the file. Only with I(state=present) or I(recorded).
         type: str
         default: ""
       state:
@@ -51,6 +57,15 @@ options:
           - An existing copy is never overwritten, so it is the file before the first change. A file that says
             C(Managed by ddp-play) is never copied.
         type: path
+      recorded:
+        description:
+          - For a text without the mark, such as one that another program reads or rewrites. The record of the host has
+            the checksums of what was written; a file with another text is the site's.
+          - With I(state=present), a file of the site that has the text already is not touched, and any other becomes
+            the I(original). With I(state=restored), a file of the site stays and is in I(left_paths). I(content) is
+            then the text that a version without this record wrote, if a role made the directory for it.
+        type: bool
+        default: false
       mode:
         description:
           - Octal mode as a string; by default 0644 for files and 0755 for new directories.
@@ -90,6 +105,11 @@ changed_paths:
   returned: always
   type: list
   elements: str
+left_paths:
+  description: The paths with I(recorded) whose file I(state=restored) left, because it is the site's.
+  returned: always
+  type: list
+  elements: str
 ddp_changes:
   description: Rows with C(kind) (add, change, restart, remove, reboot), C(what) and C(whose) (new, ours, theirs).
   returned: always
@@ -101,34 +121,6 @@ ddp_changes:
 Want = Dict[str, Any]  # one item of option `files`, as Ansible checked it
 Ids = Tuple[int, int]  # uid and gid
 DEFAULT_MODES = {"present": "0644", "directory": "0755"}
-
-
-def read_text(path: str) -> Optional[str]:
-    """The text of a regular file; None if there is no such file."""
-    if not Path(path).is_file() or Path(path).is_symlink():
-        return None
-    return Path(path).read_bytes().decode("utf-8", "replace")
-
-
-def validate(module: AnsibleModule, want: Want) -> None:
-    """End the module if the program refuses the new text. In check mode the program may be missing."""
-    if not want["validate"] or (module.check_mode and not module.get_bin_path(want["validate"][0])):
-        return
-    # in the directory of the file: AppArmor and SELinux let a daemon read there, and not in /tmp
-    folder = Path(want["path"]).parent
-    handle, temporary = tempfile.mkstemp(prefix=".ddp-play-validate-", dir=str(folder) if folder.is_dir() else None)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(want["content"])
-        rc, out, err = module.run_command([word.replace("%s", temporary) for word in want["validate"]])
-    finally:
-        Path(temporary).unlink()
-    if rc != 0:
-        module.fail_json(
-            msg="%s: the new text is refused by '%s' (exit code %d): %s"
-            % (want["path"], " ".join(want["validate"]), rc, (err or out).strip()),
-            changed_paths=[],
-        )
 
 
 def owner_ids(module: AnsibleModule, want: Want) -> Ids:  # type: ignore[return]  # fail_json ends the program
@@ -201,13 +193,17 @@ def ensure_directory(module: AnsibleModule, want: Want, ids: Ids) -> bool:
 
 def ensure_text(module: AnsibleModule, want: Want, ids: Ids) -> bool:
     """Write the text to a temporary file and move it into place; True if that was done, or would be in check mode."""
-    path = want["path"]
+    path, record = want["path"], module.params["record"]
+    if recorded_files.stays(record, want):
+        return False
+    if want["recorded"] and not module.check_mode:
+        recorded_files.note(record, path, want["content"])
     if read_text(path) == want["content"] and not attributes_differ(path, want, ids):
         return False
     if module.check_mode:
         return True
     folder = Path(path).parent
-    host_record.make_directories(module.params["record"], str(folder))
+    host_record.make_directories(record, str(folder))
     if Path(path).is_dir() and not Path(path).is_symlink():
         module.fail_json(msg="%s: there is a directory in place of the file" % path, changed_paths=[])
     content = want["content"].encode()
@@ -217,6 +213,15 @@ def ensure_text(module: AnsibleModule, want: Want, ids: Ids) -> bool:
 
 
 def ensure_restored(module: AnsibleModule, want: Want) -> bool:
+    """Undo what was written to a path; True if something changed, or would in check mode."""
+    record = module.params["record"]
+    changed = not recorded_files.stays(record, want) and give_back(module, want)
+    if want["recorded"] and not module.check_mode:
+        recorded_files.forget(record, want["path"])
+    return changed
+
+
+def give_back(module: AnsibleModule, want: Want) -> bool:
     """Move the original back with its owner and mode; remove the file if there was none before it."""
     original = want["original"]
     if not original or not os.path.lexists(original):
@@ -226,29 +231,14 @@ def ensure_restored(module: AnsibleModule, want: Want) -> bool:
     return True
 
 
-def keep_original(want: Want, check_mode: bool) -> bool:
-    """Copy the site's file to the path of the original; True if that was done, or would be in check mode.
-
-    A file that the site has put in place of the role's is newer than an original that is there already. Of texts
-    without a mark nobody can tell whose they are.
-    """
-    original = want["original"]
-    theirs = os.path.lexists(want["path"]) and OWN_MARK not in (read_text(want["path"]) or "")
-    is_newer = want["state"] == "absent" or OWN_MARK in want["content"]
-    if not original or not theirs or (os.path.lexists(original) and not is_newer):
-        return False
-    if not check_mode:
-        file_replacement.keep_copy(want["path"], original)
-    return True
-
-
 def ensure(module: AnsibleModule, want: Want) -> Optional[Dict[str, Any]]:
     """Set the state of one file; the difference if it changed, else None."""
-    before = read_text(want["path"])
-    found = FileBefore(want, before or "", module.params["record"])
+    before, record = read_text(want["path"]), module.params["record"]
+    found = FileBefore(want, before or "", record)
     ids: Any = owner_ids(module, want) if want["state"] in DEFAULT_MODES else None
     after: Optional[str]
-    kept = want["state"] in ("present", "absent") and keep_original(want, module.check_mode)
+    keeps = want["state"] in ("present", "absent")
+    kept = keeps and file_originals.keep_original(record, want, check_mode=module.check_mode)
     if want["state"] == "absent":
         changed, after = ensure_absent(module, want), ""
     elif want["state"] == "restored":
@@ -272,6 +262,7 @@ def main() -> None:
         "content": {"type": "str", "default": ""},
         "state": {"type": "str", "choices": ["present", "directory", "absent", "restored"], "default": "present"},
         "original": {"type": "path"},
+        "recorded": {"type": "bool", "default": False},
         **{name: {"type": "str"} for name in ("mode", "owner", "group")},
         "validate": {"type": "list", "elements": "str", "default": []},
     }
@@ -285,11 +276,14 @@ def main() -> None:
     wanted = module.params["files"]
     for want in wanted:
         if want["state"] == "present" and read_text(want["path"]) != want["content"]:
-            validate(module, want)
+            file_validation.validate(module, want)
+    leaves = [want for want in wanted if want["state"] == "restored"]
+    left = [want["path"] for want in leaves if recorded_files.stays(module.params["record"], want)]
     differences = [found for found in (ensure(module, want) for want in wanted) if found]
     module.exit_json(
         changed=bool(differences),
         changed_paths=[found["after_header"] for found in differences],
+        left_paths=left,
         ddp_changes=[row for found in differences for row in found.pop("rows")],
         diff=differences,
     )

@@ -41,12 +41,18 @@ LEFT: list[tuple[str, dict[str, Any], str]] = [
         {"undone": BUSY, "after": {"files": {}}},
         "accounts with processes: b, groups that others have: video",
     ),
-    ("image_distribution", {"theirs": [], "stored": [], "used": []}, "nothing"),
+    ("image_distribution", {"theirs": [], "stored": [], "used": [], "files": {"left_paths": []}}, "nothing"),
     (
         "image_distribution",
-        {"theirs": ["a:1"], "stored": ["/data"], "used": ["b:1"], "packages_gone": {"kept": ["p"]}},
+        {
+            "theirs": ["a:1"],
+            "stored": ["/data"],
+            "used": ["b:1"],
+            "packages_gone": {"kept": ["p"]},
+            "files": {"left_paths": ["/c/ca.crt"]},
+        },
         "images that were there before: a:1, images that containers use: b:1, images of the registry: /data, "
-        "packages that others need: p",
+        "certificates that this role did not write: /c/ca.crt, packages that others need: p",
     ),
     ("monitoring", {"after": {"skipped": True}}, "nothing"),
     ("monitoring", {"after": {"commands": {"image": {"rc": 1}}}}, "nothing"),

@@ -36,6 +36,7 @@ ROLES: dict[str, list[dict[str, Any]]] = {
     ],
     "nvidia_driver": [{"nvidia_driver_version": "580.105.08"}, {"nvidia_driver_version": NEWEST_580}],
 }
+STREAM = "[nvidia-driver]\nname=nvidia-driver\nstream={}\nprofiles=\nstate=enabled\n"
 PACKAGES = {
     "docker_engine": {"docker-ce": ("29.1.3", "29.2.1"), "docker-ce-cli": ("29.1.3", "29.2.1")},
     "nvidia_container_toolkit": dict.fromkeys(
@@ -155,6 +156,91 @@ def test_a_repository_that_the_site_enabled_stays_enabled(host: Host) -> None:
         assert host.sh(enabled) == "enabled=1\n"
     finally:
         host.sh("sed -i s/^enabled=1/enabled=0/ /etc/yum.repos.d/el*-crb.repo")
+
+
+def texts(host: Host, folder: str) -> dict[str, str]:
+    """What is in the files below a directory, with their modes, by path."""
+    listed = host.sh(f"mkdir -p {folder}; find {folder} -mindepth 1 -printf '%p %m %y\\n'").splitlines()
+    rows = [line.split() for line in sorted(listed)]
+    return {path: mode + (host.sh(f"cat {path}") if kind == "f" else "") for path, mode, kind in rows}
+
+
+@pytest.mark.parametrize("stream", ["", "580-open", "570-dkms"])
+def test_the_module_stream_that_the_site_enabled_stays_enabled(host: Host, stream: str) -> None:
+    """`dnf module enable` of the site writes the file that the role writes, and with the same text."""
+    folder = "/etc/dnf/modules.d"
+    path = f"{folder}/nvidia-driver.module"
+    if 'VERSION_ID="9' not in host.sh("cat /etc/os-release"):
+        pytest.skip("only dnf of EL 9 has module streams")
+    if stream:
+        host.sh(f"mkdir -p {folder}; printf '{STREAM.format(stream)}' > {path}; chmod 640 {path}")
+    try:
+        before = texts(host, folder)
+        outcome = host.play("nvidia_driver", HARDWARE, tasks_from="remove")
+        assert (outcome.rc, outcome.changed) == (0, 0), outcome.text
+        assert texts(host, folder) == before, "nothing is of the role yet"
+        outcome = host.play("nvidia_driver", HARDWARE)
+        assert outcome.rc == 0, outcome.text
+        assert host.sh(f"cat {path}") == STREAM.format("580-open")
+        outcome = host.play("nvidia_driver", HARDWARE, tasks_from="remove")
+        assert outcome.rc == 0, outcome.text
+        assert texts(host, folder) == before
+        said = f"a module stream that this role did not write: {path}"
+        assert (said in outcome.text) is (stream == "580-open")
+    finally:
+        host.sh(f"rm -f {folder}/nvidia-driver.module*")
+
+
+def certify(host: Host, name: str, text: str) -> None:
+    """Let the site trust a registry."""
+    folder = f"/etc/docker/certs.d/{name}"
+    host.sh(f"mkdir -p {folder}; printf '{text}' > {folder}/ca.crt; chmod 600 {folder}/ca.crt")
+
+
+def test_certificates_of_registries_that_the_site_has_stay(host: Host) -> None:
+    certificates = {f"{name}.example:5000": f"{name}\n" for name in ("same", "other", "new")}
+    certify(host, "same.example:5000", "same\n")
+    certify(host, "other.example:5000", "of the site\n")
+    try:
+        before = texts(host, "/etc/docker/certs.d")
+        outcome = host.play("docker_engine", {"docker_engine_ca_certs": certificates})
+        assert outcome.rc == 0, outcome.text
+        given = [host.sh(f"cat /etc/docker/certs.d/{name}/ca.crt") for name in certificates]
+        assert given == list(certificates.values())
+        again = host.play("docker_engine", {"docker_engine_ca_certs": certificates})
+        assert (again.rc, again.changed) == (0, 0), again.text
+        outcome = host.play("docker_engine", {"docker_engine_ca_certs": certificates}, tasks_from="remove")
+        assert outcome.rc == 0, outcome.text
+        assert texts(host, "/etc/docker/certs.d") == before
+        said = "certificates that this role did not write: /etc/docker/certs.d/same.example:5000/ca.crt"
+        assert said in outcome.text
+    finally:
+        host.sh("rm -rf /etc/docker/certs.d")
+
+
+@pytest.mark.parametrize("theirs", ["same", "other", "none"])
+def test_the_authority_of_a_registry_that_the_site_trusts_stays(host: Host, tmp_path: Path, theirs: str) -> None:
+    registry = {"source": "registry", "registry_host": "another", "registry_address": "10.1.0.11"}
+    wanted = {f"image_distribution_{name}": value for name, value in registry.items()}
+    wanted |= {"image_distribution_registry_authority_dir": str(tmp_path)}
+    trust = "/etc/docker/certs.d/10.1.0.11:5000"
+    try:
+        assert host.play("image_distribution", wanted, tasks_from=["facts", "authority"]).rc == 0
+        assert host.play("image_distribution", wanted, tasks_from="remove").rc == 0
+        assert texts(host, "/etc/docker/certs.d") == {}
+        authority = (tmp_path / "ca.crt").read_text()
+        if theirs != "none":
+            certify(host, "10.1.0.11:5000", authority if theirs == "same" else "of the site\n")
+        before = texts(host, "/etc/docker/certs.d")
+        outcome = host.play("image_distribution", wanted, tasks_from=["facts", "authority"])
+        assert outcome.rc == 0, outcome.text
+        assert host.sh(f"cat {trust}/ca.crt") == authority
+        outcome = host.play("image_distribution", wanted, tasks_from="remove")
+        assert outcome.rc == 0, outcome.text
+        assert texts(host, "/etc/docker/certs.d") == before
+        assert ("certificates that this role did not write" in outcome.text) is (theirs == "same")
+    finally:
+        host.sh("rm -rf /etc/docker/certs.d")
 
 
 def test_a_disguise_has_no_plugin_by_default() -> None:

@@ -274,5 +274,6 @@ def test_package_specs(names: list[str], versioned: list[str], specs: list[str])
 
 def test_certificates_of_registries() -> None:
     path = "/etc/docker/certs.d/r.example.com:5000/ca.crt"
-    assert role.ca_files({}) == []
-    assert role.ca_files({"r.example.com:5000": "PEM"}) == [{"path": path, "content": "PEM"}]
+    entry = {"path": path, "content": "PEM", "original": f"{path}.orig", "recorded": True}
+    assert role.ca_files({}, ".orig") == []
+    assert role.ca_files({"r.example.com:5000": "PEM"}, ".orig") == [entry]

@@ -60,6 +60,9 @@ def test_versions_and_holds(installed: dict[str, str], held: list[str], misfit: 
         ({"content": "a"}, {"type": "file", "mode": "0600", "content": "a"}, True),
         ({"content": "a"}, ABSENT, True),
         ({"content": ""}, ABSENT, True),
+        ({"content": "a", "recorded": True}, {"type": "file", "mode": "0600", "content": "a"}, False),
+        ({"content": "a", "recorded": True}, {"type": "file", "mode": "0644", "content": "b"}, True),
+        ({"content": "", "recorded": True}, ABSENT, True),
     ],
 )
 def test_drift(given: dict[str, Any], there: dict[str, Any], differs: bool) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.ddp.play.plugins.module_utils.file_changes import OWN_MARK
 from ansible_collections.ddp.play.plugins.modules import files
 
 from tests.unit.modules.module_process import FORKER
@@ -189,7 +190,7 @@ def subjects(answer: dict[str, Any]) -> list[tuple[str, str, str]]:
 def test_rows_tell_whose_file_it_is(tmp_path: Path, record: Path) -> None:
     theirs, ours, new, folder = (tmp_path / name for name in ("theirs", "ours", "new", "folder"))
     theirs.write_text("site\n")
-    ours.write_text(f"# {files.OWN_MARK}\nold\n")
+    ours.write_text(f"# {OWN_MARK}\nold\n")
     wanted = [
         {"path": str(theirs), "content": "x\n", "original": f"{theirs}.ddp-play.orig"},
         {"path": str(ours), "content": "x\n"},
@@ -210,7 +211,7 @@ def test_rows_tell_whose_file_it_is(tmp_path: Path, record: Path) -> None:
 
 def test_a_restored_file_is_a_change_and_one_without_original_is_removed(tmp_path: Path) -> None:
     kept, own = tmp_path / "kept", tmp_path / "own.json"
-    kept.write_text(f"# {files.OWN_MARK}\n")
+    kept.write_text(f"# {OWN_MARK}\n")
     own.write_text("{}")  # a file without room for the mark, where none was before
     (tmp_path / "kept.orig").write_text("site\n")
     wanted = [

@@ -16,7 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 OWN = {"owner": str(os.geteuid()), "group": str(os.getegid())}
-OPTIONS: dict[str, Any] = {"content": "", "state": "present", "original": None, "mode": None, "validate": [], **OWN}
+OPTIONS: dict[str, Any] = {
+    "content": "",
+    "state": "present",
+    "original": None,
+    "recorded": False,
+    "mode": None,
+    "validate": [],
+    **OWN,
+}
 
 
 class Site:
