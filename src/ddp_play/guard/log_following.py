@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 from . import interfaces, processes
 from .file_events import FileEvents
+from .followed_file import FileStarts, Followed
 from .guard_link import GuardLink
-from .protocol import MAX_PAYLOAD, METRICS, NCCL_NOTES, Header
+from .protocol import METRICS, NCCL_NOTES, Header
 from .rank_user import other_user
 from .run_directory import HostRun, read_json
 from .sample_following import FollowedSamples
-from .untrusted_paths import Below, open_file
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from .run_directory import HostRun
 
 # A state waits at most so long for the output before it: a rank that prints without end hides no end of another.
@@ -29,41 +27,13 @@ QUIET_AFTER_S = 2.0
 Send = Callable[..., None]
 
 
-class Followed:
-    """A file sent piece by piece as it grows."""
-
-    def __init__(self, path: Path, offset: int, *, owner: Optional[int] = None) -> None:
-        """`owner`: the only uid whose file is read; the directory of the path cannot be replaced by ranks."""
-        self.path = path
-        self.offset = offset
-        self._owner = owner
-
-    def next_chunk(self) -> bytes:
-        """Bytes appended since `offset`, at most MAX_PAYLOAD; empty if there are none or the file cannot be read."""
-        try:
-            if self.path.lstat().st_size <= self.offset:
-                return b""
-            with open_file(Below(self.path.parent, (self.path.name,)), self._owner) as handle:
-                handle.seek(self.offset)
-                return handle.read(MAX_PAYLOAD)
-        except OSError:
-            return b""
-
-    @property
-    def is_behind(self) -> bool:
-        """Whether the file has bytes after `offset`."""
-        try:
-            return self.path.lstat().st_size > self.offset
-        except OSError:
-            return False
-
-
 class Following:
     """The followed files and the state of one attempt; `turn` sends what is new."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
         self._files: Dict[Tuple[str, int], Followed] = {}  # the one that was sent last is the last
+        self._starts: Optional[FileStarts] = None
         self._samples: Optional[FollowedSamples] = None
         self._guard: Optional[GuardLink] = None
         self._withheld_since: Optional[float] = None  # time.monotonic() when a state was first held back
@@ -78,11 +48,13 @@ class Following:
         """
         user = other_user((read_json(place.spec) or {}).get("user"))
         owner = user["uid"] if user else None
+        starts = self._starts = self._starts or FileStarts(place.file_starts)
         for rank, offset in header["logs"].items():
-            self._files[("log", int(rank))] = Followed(place.log(int(rank)), int(offset))
+            self._files[("log", int(rank))] = Followed(place.log(int(rank)), int(offset), starts)
         for kind, name in (("metrics", METRICS), ("nccl", NCCL_NOTES)):
             for rank, offset in header[kind].items():
-                self._files[(kind, int(rank))] = Followed(place.rank_dir(int(rank)) / name, int(offset), owner=owner)
+                path = place.rank_dir(int(rank)) / name
+                self._files[(kind, int(rank))] = Followed(path, int(offset), starts, kind=kind, owner=owner)
         samples = header.get("samples")
         self._samples = FollowedSamples(place.samples, float(samples["after"])) if samples else None
         self._guard = guard or GuardLink(place)
@@ -148,9 +120,14 @@ class Following:
         if fresh is not None:
             self._send_state(fresh, busy=busy)
         if self._drain is not None and not busy:
-            self._send("drained", id=self._drain, counters=interfaces.counters())
+            self._send("drained", id=self._drain, counters=interfaces.counters(), logs=self._damaged_logs())
             self._drain = None
         return busy
+
+    def _damaged_logs(self) -> List[Dict[str, Any]]:
+        """Logs of which lines may be missing although all that is readable was sent."""
+        logs = sorted((rank, followed) for (kind, rank), followed in self._files.items() if kind == "log")
+        return [{"rank": rank, "why": followed.loss()} for rank, followed in logs if followed.loss()]
 
     def _send_state(self, state: Dict[str, Any], *, busy: bool) -> None:
         now = time.monotonic()

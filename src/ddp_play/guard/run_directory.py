@@ -91,6 +91,7 @@ class HostRun:
         self.src = root / SOURCE
         self.guard_log = root / "guard.log"
         self.samples = root / "samples.jsonl"
+        self.file_starts = root / "file-starts.json"  # of followed files, where ranks have truncated them
         self.lease = root / "lease"
         self.source_archive = root / "src.archive"
         self.source_pieces = root / "src.pieces"

@@ -127,7 +127,7 @@ SHAPES: dict[str, Record] = {
     "going": Record(optional={"counters": COUNTERS}),
     "stopping": Record(),
     "captured": Record({"ranks": ByName(Record(optional={"state": str, "cpu": float}), numbered=True)}),
-    "drained": Record(optional={"counters": COUNTERS}),
+    "drained": Record(optional={"counters": COUNTERS, "logs": Rows(Record({"rank": Integer(), "why": str}))}),
     "fetched": Record(
         {
             "missing": Rows(Record({"path": str, "why": str})),

@@ -23,6 +23,7 @@ from ddp_play.run.host_links import Gang
 from ddp_play.run.host_spec import run_paths
 from ddp_play.run.kept_output import is_collected, order_to_keep
 from ddp_play.run.lost_hosts import end_ranks
+from ddp_play.run.rank_states import damaged_logs, damaged_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,6 +41,7 @@ class LateResult:
     """What came from the hosts of one attempt. `collected`: hosts whose files are in the bundle.
 
     `without_logs`: those of them whose logs were removed by an earlier cleanup. `gone`: hosts without any file of it.
+    `damaged`: ranks of which lines of the log may be missing.
     `missing`: rows for run.json about files that could not be collected. `left`: host -> what remains on it.
     `away`: host -> why nothing came from it. `log_bytes`: size of the log in the bundle of each collected host's ranks.
     """
@@ -51,6 +53,7 @@ class LateResult:
     log_bytes: dict[int, int] = field(default_factory=dict)
     without_logs: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
+    damaged: tuple[int, ...] = ()
 
 
 class LateCollection:
@@ -144,12 +147,13 @@ class LateCollection:
         with_logs = [link for link in self._gang.links if link.place and link.place.has_logs]
         return LateResult(
             tuple(link.name for link in self._gang.links),
-            tuple(missing),
+            (*missing, *damaged_logs(self._gang)),
             left,
             self._away,
             {rank: self._bundle.log_size(rank) for link in with_logs for rank in link.ranks},
             tuple(link.name for link in self._gang.links if link not in with_logs),
             self._gone,
+            tuple(rank for link in with_logs for rank in sorted(damaged_ranks(link))),
         )
 
     def _clean(self, missing: list[dict[str, Any]]) -> dict[str, list[str]]:

@@ -146,7 +146,9 @@ def _files_of(document: dict[str, Any], result: LateResult) -> dict[str, Any]:
     missing = [row for row in document.get("missing") or () if row["host"] not in whole]
     sizes = result.log_bytes
     ranks = [
-        {**row, "log_bytes": sizes[row["rank"]], "log_complete": True} if row["rank"] in sizes else row
+        {**row, "log_bytes": sizes[row["rank"]], "log_complete": row["rank"] not in result.damaged}
+        if row["rank"] in sizes
+        else row
         for row in document.get("ranks") or ()
     ]
     return {"missing": [*missing, *result.missing], "ranks": ranks}

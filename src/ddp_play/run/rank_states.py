@@ -24,6 +24,21 @@ def outcomes(plan: Plan, gang: Gang, bundle: Bundle) -> tuple[RankOutcome, ...]:
     return tuple(rows)
 
 
+def damaged_ranks(link: Link) -> dict[int, str]:
+    """Rank -> why lines of its log may be missing, as the host said after all that it has."""
+    rows = link.replies.get("drained", {}).get("logs") or ()
+    return {row["rank"]: row["why"] for row in rows if row["rank"] in link.ranks}
+
+
+def damaged_logs(gang: Gang) -> list[dict[str, Any]]:
+    """Rows about logs of which lines may be missing. The hosts have no more of them, so nothing is kept there."""
+    return [
+        {"host": link.name, "path": f"lines of the log of rank {rank}", "why": why}
+        for link in gang.links
+        for rank, why in sorted(damaged_ranks(link).items())
+    ]
+
+
 def _outcome(link: Link, rank: int, row: dict[str, Any], log_bytes: int) -> RankOutcome:
     state = row.get("state", "created")
     if (link.lost or link.ranks_lost) and state != "exited":
@@ -40,7 +55,7 @@ def _outcome(link: Link, rank: int, row: dict[str, Any], log_bytes: int) -> Rank
         ended=_controller_time(row.get("ended"), link),
         detail=row.get("detail", ""),
         log_bytes=log_bytes,
-        log_complete=state == "exited" and not link.lost,
+        log_complete=state == "exited" and not link.lost and rank not in damaged_ranks(link),
         kernel=tuple(row.get("kernel") or ()),
         kernel_problem=str(link.state.get("kernel_problem") or ""),
     )

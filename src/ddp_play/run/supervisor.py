@@ -32,7 +32,7 @@ from ddp_play.run.lost_hosts import declare_stuck, end_ranks, give_up_on_lost_ho
 from ddp_play.run.nccl_transport import TransportWatch
 from ddp_play.run.prepare_and_start import Starter
 from ddp_play.run.rank_observer import Observer
-from ddp_play.run.rank_states import outcomes
+from ddp_play.run.rank_states import damaged_logs, outcomes
 from ddp_play.run.restart_decision import Ended
 from ddp_play.run.stop_decision import GangView, Limits, Stop, decide
 from ddp_play.run.stop_delivery import StopDelivery
@@ -188,7 +188,7 @@ class Supervisor:
             outcome = with_flight_recorder(outcome, self.gang, self.plan, self.paths)
         left, kept = clean(self.gang, self.plan, missing, self.journal, restart_follows=restart_follows)
         uncollected = tuple(link.name for link in self.gang.links if not is_collected(link))
-        outcome = Outcome(outcome.status, outcome.verdict, outcome.ranks, tuple(missing), left)
+        outcome = Outcome(outcome.status, outcome.verdict, outcome.ranks, (*missing, *damaged_logs(self.gang)), left)
         outcome = left_files(self.gang).advised(outcome, uncollected)
         if restart_follows:
             self.presence.stay(self.gang)

@@ -86,6 +86,36 @@ def test_a_run_from_open_to_clean(line: Line, place: HostRun, tmp_path: Path) ->
     assert line.process.wait(20) == 0
 
 
+def test_a_rank_that_truncates_its_log_loses_no_line_silently(line: Line, tmp_path: Path) -> None:
+    """`> /dev/stderr` opens the log itself and truncates it; a second channel goes on where the first one was."""
+    wait = "until [ -e %s ]; do sleep 0.02; done; "
+    script = "echo first; " + wait % "a" + "echo told > /dev/stderr; echo then; " + wait % "b" + "echo last"
+    prepared(line, script, tmp_path)
+    line.ask("go")
+    line.order("follow", **FROM_START)
+    log = line.until("log")[-1][1]
+    (tmp_path / "src" / "a").touch()
+    while not log.endswith(b"then\n"):
+        frame, piece = line.until("log")[-1]
+        assert frame["at"] == len(log)
+        log += piece
+    line.hang_up()
+    with Line(tmp_path) as again:
+        again.ask("open", **RUN)
+        again.order("follow", **{**FROM_START, "logs": {"0": len(log)}})
+        (tmp_path / "src" / "b").touch()
+        frames = again.until("state")
+        while frames[-1][0]["state"]["phase"] != "ended":
+            frames += again.until("state")
+        ((frame, piece),) = [pair for pair in frames if pair[0]["t"] == "log"]
+        assert (log + piece, frame["at"]) == (b"first\ntold\nthen\nlast\n", len(log))
+        again.order("drain", id=1)
+        (damaged,) = again.until("drained")[-1][0]["logs"]
+        assert damaged["rank"] == 0
+        assert damaged["why"].startswith("the rank truncated it")
+        assert again.ask("clean")["left"] == []
+
+
 def test_a_host_that_waits_for_the_source_stops_when_the_order_is_withdrawn(line: Line, tmp_path: Path) -> None:
     """A host that refused left the others waiting for its source for 60 s."""
     line.ask("open", **RUN)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ddp_play.guard import log_following, sample_following
+from ddp_play.guard import followed_file, log_following, sample_following
 from ddp_play.guard.log_following import Following
 from ddp_play.guard.run_directory import HostRun, write_json
 from ddp_play.guard.sample_file import line_of, rows_of
@@ -67,7 +67,7 @@ def test_files_are_sent_from_their_offsets_and_once(place: HostRun, sent: Sent) 
 def test_the_state_goes_after_the_bytes_that_it_speaks_of(
     place: HostRun, sent: Sent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_following, "MAX_PAYLOAD", 4)
+    monkeypatch.setattr(followed_file, "MAX_PAYLOAD", 4)
     place.log(0).write_bytes(b"x" * 10)
     write_json(place.state, {"phase": "ended"})
     turns = Following(sent)
@@ -91,7 +91,7 @@ def test_a_log_without_end_holds_a_state_back_for_a_second_at_most(
     place: HostRun, sent: Sent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A rank that prints faster than its log is sent hides neither the end of another rank nor an order."""
-    monkeypatch.setattr(log_following, "MAX_PAYLOAD", 1000)
+    monkeypatch.setattr(followed_file, "MAX_PAYLOAD", 1000)
     now = 100.0
     monkeypatch.setattr(log_following, "time", SimpleNamespace(monotonic=lambda: now))
     turns, guard = Following(sent), Reporting()
@@ -111,7 +111,7 @@ def test_a_log_without_end_holds_a_state_back_for_a_second_at_most(
 
 
 def test_files_are_sent_in_turn(place: HostRun, sent: Sent, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_following, "MAX_PAYLOAD", 1)
+    monkeypatch.setattr(followed_file, "MAX_PAYLOAD", 1)
     for rank in (0, 1, 2):
         place.log(rank).write_bytes(b"12" if rank else b"1234")
     turns = Following(sent)

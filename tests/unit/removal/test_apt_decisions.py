@@ -53,6 +53,7 @@ def test_the_commands(monkeypatch: pytest.MonkeyPatch) -> None:
         [*install, "new", "old-"],
     ]
     quiet = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C", "LANGUAGE": "C"}
+    quiet |= {"NEEDRESTART_SUSPEND": "1", "NEEDRESTART_MODE": "l"}
     assert host.environments == [quiet] * 4
     older = StandIn(install=["new"], allow_downgrade=True)
     play(monkeypatch, apt_transaction, older)

@@ -45,6 +45,21 @@ def two(make: Make) -> Stage:
     return make(2, artifacts=["*.pt"], artifacts_max_mib=3, source="/code")
 
 
+def test_a_damaged_log_is_named_and_nothing_kept_for_it(make: Make) -> None:
+    stage = make(2)
+    for name in ("h1", "h2"):
+        done(stage, name)
+    (rank,) = stage.ranks("h2")
+    rows = [{"rank": rank, "why": "the rank truncated it"}, {"rank": 77, "why": "no rank of this host"}]
+    stage.far["h2"].answers["drain"] = [encode("drained", id=0, counters={}, logs=rows)]
+    outcome = stage.supervisor().run()
+    assert outcome.missing == (
+        {"host": "h2", "path": f"lines of the log of rank {rank}", "why": "the rank truncated it"},
+    )
+    assert {row.rank: row.log_complete for row in outcome.ranks} == {1 - rank: True, rank: False}
+    assert stage.far["h2"].order("clean")["keep_src"] is False
+
+
 def test_what_could_not_be_fetched_is_listed_and_kept(make: Make) -> None:
     stage = make(2)
     for name in ("h1", "h2"):

@@ -65,6 +65,17 @@ def test_what_a_host_still_has_comes_into_the_bundle_and_is_removed_there(make: 
     assert stage.far["h1"].orders == stage.far["h3"].orders == []
 
 
+def test_a_damaged_log_is_named_and_its_host_is_cleaned(make: Make) -> None:
+    stage = make(2, source="/code")
+    (rank,) = stage.ranks("h2")
+    ended(stage, "h2")
+    stage.far["h2"].answers["drain"] = [encode("drained", counters={}, logs=[{"rank": rank, "why": "truncated"}])]
+    result = collect(stage, "h2")
+    assert (result.collected, result.damaged) == (("h2",), (rank,))
+    assert result.missing == ({"host": "h2", "path": f"lines of the log of rank {rank}", "why": "truncated"},)
+    assert stage.far["h2"].order("clean")["keep_src"] is False
+
+
 def test_files_of_an_earlier_attempt_come_into_its_own_folder(make: Make) -> None:
     """With the ranks of that attempt's plan."""
     stage = make(2, source="/code")
