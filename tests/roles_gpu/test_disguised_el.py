@@ -194,7 +194,7 @@ def test_the_module_stream_that_the_site_enabled_stays_enabled(host: Host, strea
 def certify(host: Host, name: str, text: str) -> None:
     """Let the site trust a registry."""
     folder = f"/etc/docker/certs.d/{name}"
-    host.sh(f"mkdir -p {folder}; printf '{text}' > {folder}/ca.crt; chmod 600 {folder}/ca.crt")
+    host.sh(f"mkdir -p {folder}; printf -- '{text}' > {folder}/ca.crt; chmod 600 {folder}/ca.crt")
 
 
 def test_certificates_of_registries_that_the_site_has_stay(host: Host) -> None:
