@@ -115,7 +115,7 @@ class Cluster:
         """Cancel all jobs, also those that Slurm has put back into the queue meanwhile."""
         for state in ("PENDING", "RUNNING", "SUSPENDED"):
             self.run("scancel", f"--state={state}", check=False)
-        self._wait_empty(timeout_s)
+        self.wait_empty(timeout_s)
 
     def tidy(self, timeout_s: float) -> None:
         """Whatever has happened: every daemon runs, no job is left, every node is idle."""
@@ -125,7 +125,8 @@ class Cluster:
         self.end_jobs(timeout_s)
         self.wait_idle(timeout_s)
 
-    def _wait_empty(self, timeout_s: float, *, check: bool = True) -> None:
+    def wait_empty(self, timeout_s: float, *, check: bool = True) -> None:
+        """Wait until no job is there, also none whose last steps are just ending."""
         wait_until(
             lambda: not self.run("squeue", "-h", check=check).strip(), timeout_s=timeout_s, what="an empty queue"
         )
@@ -172,7 +173,7 @@ class Cluster:
             if "slurmctld" in self.daemons:
                 self.run("scancel", "--full", "--signal=KILL", "--state=RUNNING", check=False)
                 self.run("scancel", "--user", str(os.getuid()), check=False)
-                self._wait_empty(START_S, check=False)
+                self.wait_empty(START_S, check=False)
         finally:
             for name in (*self.nodes, "slurmctld", "munged"):
                 self._end(name)

@@ -29,7 +29,7 @@ def test_a_check_of_two_nodes_has_the_form_of_one_over_ssh(login: Login) -> None
         "exit_class"
     ]
     assert "slurm job" in done.err
-    assert not login.cluster.run("squeue", "-h").strip()
+    login.cluster.wait_empty(30)
 
 
 def test_a_verb_that_fails_has_its_own_exit_code(login: Login) -> None:
