@@ -239,7 +239,7 @@ def kept(place: HostRun, keep: Sequence[str] = ()) -> List[str]:
 def _output(place: HostRun, keep: Sequence[str]) -> List[Path]:
     """What is named in `keep`; with the logs also what else is needed to collect them later."""
     paths = [place.root / name for name in keep]
-    return [*paths, place.state, place.samples] if place.logs in paths else paths
+    return [*paths, place.state, place.samples, place.file_starts] if place.logs in paths else paths
 
 
 def _keep_only(place: HostRun, kept_paths: List[Path]) -> List[str]:

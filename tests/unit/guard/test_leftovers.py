@@ -221,6 +221,18 @@ def test_output_that_was_not_collected_stays_until_gc_removes_it(tmp_path: Path,
     assert not place.root.exists()
 
 
+def test_logs_are_kept_with_what_tells_where_a_truncated_one_starts(tmp_path: Path, shared: Path) -> None:
+    """Without it the next channel would pass over lines of a log that its rank has truncated."""
+    place = laid_out(tmp_path, shared, 1, head=False)
+    write_json(place.spec, {**(read_json(place.spec) or {}), "run_paths": []})
+    place.logs.mkdir(exist_ok=True)
+    write_json(place.file_starts, {})
+    assert leftovers.clean(place, keep_src=True, keep=["logs"]) == []
+    assert {place.logs, place.file_starts, place.spec} <= set(place.root.iterdir())
+    assert leftovers.clean(place) == []
+    assert not place.root.exists()
+
+
 def test_nothing_is_kept_where_no_working_directory_is(tmp_path: Path, shared: Path) -> None:
     place = laid_out(tmp_path, shared, 1, head=False)
     write_json(place.spec, {**(read_json(place.spec) or {}), "run_paths": []})
