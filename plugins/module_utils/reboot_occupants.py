@@ -1,6 +1,7 @@
 """Occupants of a host that a reboot would disturb and a restart of a service would not.
 
-Processes with an open GPU or RDMA device, a package transaction, steps of Slurm's jobs, NFS clients, virtual machines.
+Processes with an open GPU or RDMA device, a package transaction, steps of Slurm's jobs, NFS clients, virtual
+machines, system containers.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ import struct
 from pathlib import Path
 from typing import Any, Dict, List, Sequence
 
-from ansible_collections.ddp.play.plugins.module_utils import guest_machines, occupants, other_containers
+from ansible_collections.ddp.play.plugins.module_utils import occupants, other_containers, system_containers
 
 # Daemons that monitor or manage devices, by their names in /proc/PID/comm, which have 15 characters at most.
 DAEMONS = ("nvidia-persiste", "nv-fabricmanage", "nv-hostengine", "ibacm")
 GPU = re.compile(r"/dev/nvidia")
 RDMA = re.compile(r"/dev/infiniband/uverbs")
+KVM = re.compile(r"anon_inode:kvm-vm$")
+EMULATORS = ("qemu-system-", "qemu-kvm")
 # Files that package managers lock while they change packages: dpkg, apt, rpm (its two places).
 PACKAGE_LOCKS = (
     *("/var/lib/dpkg/lock", "/var/lib/dpkg/lock-frontend"),
@@ -41,6 +44,17 @@ def device_users(procfs: Path, device: "re.Pattern[str]") -> List[Dict[str, Any]
         if held and not name.startswith(DAEMONS):
             found.append({"pid": int(folder.name), "name": name})
     return sorted(found, key=lambda row: int(row["pid"]))
+
+
+def virtual_machines(procfs: Path) -> List[str]:
+    """Processes that run one, as NAME (pid PID): with an open one of KVM, or by the name of the emulator."""
+    pids = {row["pid"] for row in device_users(procfs, KVM)}
+    folders = [(folder, other_containers.process_name(folder)) for folder in other_containers.process_folders(procfs)]
+    return [
+        "%s (pid %s)" % (name, folder.name)
+        for folder, name in folders
+        if int(folder.name) in pids or name.startswith(EMULATORS)
+    ]
 
 
 def disturbed_users(procfs: Path, device: "re.Pattern[str]", timeout_s: float) -> List[Dict[str, Any]]:
@@ -98,7 +112,8 @@ def reasons(procfs: Path, timeout_s: float, *, gpus: bool = True) -> List[str]:
 
     `gpus`: also users of GPUs.
     """
-    found: List[str] = guest_machines.reasons(procfs)
+    machines = {"virtual machines": virtual_machines(procfs), "system containers": system_containers.read(procfs)}
+    found = ["%s are running: %s" % (noun, occupants.shortened(names)) for noun, names in machines.items() if names]
     for noun, device in (("a GPU", GPU), ("an RDMA device", RDMA))[0 if gpus else 1 :]:
         users = ["%(name)s (pid %(pid)d)" % row for row in disturbed_users(procfs, device, timeout_s)]
         if users:

@@ -157,6 +157,7 @@ PACKAGES = (
             )
         },
         {
+            "controller_channel": ("takeover",),
             "container_rank": ("silent_engine",),
             "hang_evidence": ("decisions",),
             "leftovers": ("lists",),

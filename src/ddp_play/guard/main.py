@@ -67,8 +67,8 @@ def _clean(order: str) -> None:
     containers = wanted.get("containers", [])
     used = [] if wanted.get("living_too") else leftovers.used_containers(containers)
     left += ["container %s: its run became active after it was listed" % name for name in used]
-    for container in containers:
-        left += leftovers.remove_containers([container] if container not in used else [])
+    for container in (name for name in containers if name not in used):
+        left += leftovers.remove_containers([container])
     if wanted.get("sources"):
         left += source_store.SourceStore().clear()
     _answer({"left": left})

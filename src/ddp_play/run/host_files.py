@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.guard.protocol import AGENT_LOG, FILE_LIMITS, MAX_ARTIFACTS, MAX_MISSING, path_problem
+from ddp_play.guard.protocol import (
+    AGENT_LOG,
+    FILE_LIMITS,
+    LOGS,
+    MAX_ARTIFACTS,
+    MAX_MISSING,
+    path_problem,
+    rank_dir_name,
+)
 from ddp_play.run.host_frames import ARTIFACT, HostFrameError
 
 if TYPE_CHECKING:
@@ -54,6 +62,11 @@ class HostFiles:
             self._dropped.add(key)
             name = key[1] if key[0] == ARTIFACT else f"{key[0]} of rank {key[1]}"
             self.missing.append({"host": self.host, "path": str(name)[:200], "why": why})
+
+    def dropped_entries(self) -> set[str]:
+        """Entries of the attempt's directory on the host that have a file of a rank, or of all, which was not kept."""
+        names = (name for kind, name in self._dropped if kind != ARTIFACT)
+        return {LOGS if name is None else rank_dir_name(name) for name in names}
 
     def forget(self, header: Header) -> None:
         """Remove the pieces of this file."""

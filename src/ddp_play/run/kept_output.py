@@ -25,15 +25,14 @@ def order_to_keep(link: Link, missing: list[dict[str, Any]]) -> dict[str, Any]:
     paths = [row["path"] for row in missing if row["host"] == link.name]
     output = [LOGS, *(rank_dir_name(rank) for rank in sorted(link.ranks))]
     if is_collected(link):
-        output = [name for name in output if any(_is_of(name, path, link) for path in paths)]
+        dropped = link.files.dropped_entries()
+        output = [name for name in output if name in dropped or any(_is_in(name, path, link) for path in paths)]
     return {"keep_src": bool(paths) or not is_collected(link), "keep": output}
 
 
-def _is_of(name: str, path: str, link: Link) -> bool:
-    """Is a missing file in this entry of the attempt's directory? The host names a path, `HostFiles` only the rank."""
-    if link.place is not None and f"{path}/".startswith(f"{link.place.directory}/{name}/"):
-        return True
-    return path.endswith(" of rank None" if name == LOGS else f" of {name.replace('-', ' ')}")
+def _is_in(name: str, path: str, link: Link) -> bool:
+    """Is the path that the host named this entry of the attempt's directory, or in it?"""
+    return link.place is not None and f"{path}/".startswith(f"{link.place.directory}/{name}/")
 
 
 def kept_rows(link: Link, kept: list[str], after: LeftFiles) -> list[str]:

@@ -18,6 +18,7 @@ import pytest
 
 from ddp_play.guard.container_rank import ContainerRank, make
 from ddp_play.guard.run_directory import HostRun
+from tests.unit.guard.host_program import Line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -129,3 +130,10 @@ def gone(child: subprocess.Popen[bytes]) -> None:
     """The container's first process ends."""
     child.kill()
     child.wait()
+
+
+@pytest.fixture
+def line(tmp_path: Path) -> Iterator[Line]:
+    """A channel to the program on the hosts, as a controller has it."""
+    with Line(tmp_path) as made:
+        yield made

@@ -63,23 +63,24 @@ def test_a_truncated_file_is_read_from_its_start(log: Path, after: bytes) -> Non
     assert (file.offset, file.loss()) == (7 + len(after) + 4, TRUNCATED)
 
 
-def test_the_next_channel_goes_on_where_the_last_one_ended(log: Path) -> None:
+def read_and_truncated(log: Path) -> None:
+    """A channel has read a line, and the one after it in the truncated log."""
     file = followed(log)
     append(log, b"before\n")
     read(file)
     log.write_bytes(b"after\n")
     read(file)
+
+
+def test_the_next_channel_goes_on_where_the_last_one_ended(log: Path) -> None:
+    read_and_truncated(log)
     append(log, b"then\n")
     new = followed(log, 13)
     assert (read(new), new.offset, new.loss()) == (b"then\n", 18, TRUNCATED)
 
 
 def test_pieces_that_did_not_arrive_are_read_again(log: Path) -> None:
-    file = followed(log)
-    append(log, b"before\n")
-    read(file)
-    log.write_bytes(b"after\n")
-    read(file)
+    read_and_truncated(log)
     assert read(followed(log, 3)) == b"after\n", "the rest of the first line is lost"
     append(log, b"then\n")
     assert read(followed(log, 9)) == b"then\n"

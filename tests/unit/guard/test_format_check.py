@@ -18,7 +18,7 @@ from ddp_play.guard.protocol import OLDEST_PROTOCOL, PROTOCOL
 from ddp_play.guard.run_directory import HostRun, read_json, write_json
 from ddp_play.run import host_program
 from tests.unit.guard.host_program import Line, start
-from tests.unit.guard.test_controller_channel import RUN, prepared
+from tests.unit.guard.night_run import RUN, prepared
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from ddp_play.guard.refusal import Refused
 from ddp_play.guard.run_directory import HostRun, read_json
 from ddp_play.guard.state_directory import OF_HOST
 from tests.unit.guard.host_program import Line
-from tests.unit.guard.test_controller_channel import RUN, spec
+from tests.unit.guard.night_run import RUN, spec
 from tests.unit.guard.test_daemon import command, end, guard, guard_over
 from tests.waiting import wait_until
 

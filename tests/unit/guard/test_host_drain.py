@@ -16,7 +16,7 @@ from ddp_play.guard import guard_leases, guard_start, host_drain, leases, slot_q
 from ddp_play.guard.refusal import Refused
 from ddp_play.guard.slot_order import Ticket
 from tests.unit.guard.host_program import Line
-from tests.unit.guard.test_controller_channel import RUN, spec
+from tests.unit.guard.night_run import RUN, spec
 
 WHO = "reboot by kim from login1"
 QUARANTINED = {

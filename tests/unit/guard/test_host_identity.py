@@ -12,7 +12,7 @@ import pytest
 from ddp_play.guard import host_identity, processes, state_directory
 from ddp_play.guard.run_directory import HostRun, write_json
 from tests.unit.guard.host_program import Line
-from tests.unit.guard.test_controller_channel import RUN, prepared
+from tests.unit.guard.night_run import RUN, prepared
 from tests.unit.guard.test_main import answer
 
 if TYPE_CHECKING:

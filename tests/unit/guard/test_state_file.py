@@ -15,7 +15,7 @@ from ddp_play.guard import processes, state_file
 from ddp_play.guard.run_directory import HostRun, read_json
 from ddp_play.guard.state_file import StateFile
 from tests.unit.guard.host_program import Line
-from tests.unit.guard.test_controller_channel import FROM_START, RUN, prepared
+from tests.unit.guard.night_run import FROM_START, RUN, prepared
 from tests.unit.guard.test_daemon import LIMITS
 from tests.waiting import wait_until
 

@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.ddp.play.plugins.module_utils import occupants
 
 from tests.unit.guard.host_program import Line
-from tests.unit.guard.test_controller_channel import RUN, prepared
+from tests.unit.guard.night_run import RUN, prepared
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

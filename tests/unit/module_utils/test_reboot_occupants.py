@@ -86,6 +86,15 @@ def test_each_user_is_named_with_what_it_uses(tmp_path: Path, monkeypatch: pytes
     ]
 
 
+def test_virtual_machines_by_kvm_and_by_the_emulators_name(tmp_path: Path) -> None:
+    process(tmp_path, 20, "cloud-hyperviso", device="anon_inode:kvm-vm")
+    process(tmp_path, 21, "qemu-system-x86")
+    process(tmp_path, 22, "virtqemud", device="anon_inode:kvm-vcpu:0")
+    found = ["cloud-hyperviso (pid 20)", "qemu-system-x86 (pid 21)"]
+    assert reboot_occupants.virtual_machines(tmp_path) == found
+    assert reboot_occupants.reasons(tmp_path, 1.0)[0] == f"virtual machines are running: {', '.join(found)}"
+
+
 def test_a_real_process_with_a_device_open_is_found(tmp_path: Path) -> None:
     path = tmp_path / "nvidia0"
     path.touch()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ddp_play.engines.route import Route
-from ddp_play.guard.protocol import encode
+from ddp_play.guard.protocol import AGENT_LOG, RESULT, encode
 from ddp_play.run.collect_and_clean import collect, drain
 from ddp_play.run.host_spec import HostPlace
 from ddp_play.run.kept_output import kept_rows, order_to_keep
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ddp_play.guard.protocol import Frame
 
 TOP = "/state/runs/r.1/1.h2"
+ARTIFACT = {"file": "artifact", "path": "rank-2"}
 ALL: dict[str, Any] = {"drained": {}, "fetched": {}}
 
 
@@ -40,9 +41,7 @@ def link_of(replies: dict[str, Any]) -> Link:
         (ALL, [f"{TOP}/rank-3/metrics.jsonl"], True, ["rank-3"]),
         (ALL, [f"{TOP}/rank-2"], True, ["rank-2"]),
         (ALL, [f"{TOP}/rank-22/x"], True, []),
-        (ALL, ["result.json of rank 2"], True, ["rank-2"]),
         (ALL, [f"{TOP}/logs/torchrun.log"], True, ["logs"]),
-        (ALL, ["torchrun.log of rank None"], True, ["logs"]),
         ({"fetched": {}}, ["the end of its ranks' logs"], True, ["logs", "rank-2", "rank-3"]),
         ({"drained": {}}, ["results and artifacts"], True, ["logs", "rank-2", "rank-3"]),
         ({}, [], True, ["logs", "rank-2", "rank-3"]),
@@ -52,6 +51,15 @@ def test_what_is_kept(replies: dict[str, Any], paths: list[str], keep_src: bool,
     missing = [{"host": "h2", "path": path, "why": "x"} for path in paths]
     other = [{"host": "h1", "path": f"{TOP}/rank-2/result.json", "why": "x"}]
     assert order_to_keep(link_of(replies), [*missing, *other]) == {"keep_src": keep_src, "keep": keep}
+
+
+@pytest.mark.parametrize(
+    ("header", "keep"), [({"file": RESULT, "rank": 2}, ["rank-2"]), ({"file": AGENT_LOG}, ["logs"]), (ARTIFACT, [])]
+)
+def test_what_the_controller_did_not_keep_is_kept_there(header: dict[str, Any], keep: list[str]) -> None:
+    link = link_of(ALL)
+    link.files.drop(header, "too large")
+    assert order_to_keep(link, link.files.missing)["keep"] == keep
 
 
 def test_rows_about_it() -> None:
