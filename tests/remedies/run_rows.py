@@ -89,6 +89,16 @@ def wider(scene: Scene, _told: object) -> None:
     scene.job(port_range="29500-29999")
 
 
+def large_artifact(scene: Scene) -> list[str]:
+    """A run of which one artifact exceeds the limit."""
+    source = str(scene.play.write("source/train.py", "").parent)
+    command = ["sh", "-c", "head -c 2M /dev/zero > weights.pt"]
+    scene.job(source=source, command=command, artifacts_max_mib=1, ranks_per_host=1)
+    scene.inventory()
+    assert scene([*RUN, "--name", "night"]).code == 0
+    return ["attach", "night"]
+
+
 def refused_run(scene: Scene) -> list[str]:
     scene(["run", scene.job(backend="goo"), "-i", scene.inventory(), "--name", "night"])
     return ["logs", "night"]
@@ -187,6 +197,14 @@ ROWS = (
         beside(["rm", "day", "--yes"]),
         1,
         fix=attached,
+    ),
+    Row(
+        "artifacts over the limit",
+        AREA,
+        "not all of it was collected",
+        "`ddp-play attach RUN --artifacts-max-mib VALUE` collects the rest",
+        large_artifact,
+        0,
     ),
     Row(
         "port that a program uses",

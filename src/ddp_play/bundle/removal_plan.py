@@ -101,8 +101,8 @@ def _why_alive(record: BundleRecord, *, now: float) -> str:
 
 def _why_valuable(record: BundleRecord, rules: Rules) -> str:
     if record.uncollected and not rules.with_uncollected:
-        attach = f"ddp-play attach {record.run} {'tells where it is' if record.has_allocation else 'collects it'}"
-        return f"not all was collected or removed: {record.uncollected}; {attach}"
+        helps = "tells where it is" if record.has_allocation else "collects it, or says how"
+        return f"not all was collected or removed: {record.uncollected}; ddp-play attach {record.run} {helps}"
     if record.artifacts and not rules.with_artifacts:
         return "it has artifacts, perhaps the only copy; --with-artifacts removes them"
     return ""

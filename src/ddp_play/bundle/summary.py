@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any
 from ddp_play.bundle.network_traffic import traffic_lines
 from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import RunPaths, read_json
+from ddp_play.planning.short_lists import short_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 # Two days: up to here hours are easier to compare.
 DAYS_FROM_S = 2 * 86400
+# Files of one host that are named together as not collected.
+MISSING_SHOWN = 5
 # Keys of a rank's result.json that the summary shows, in this order.
 HEADLINES = ("accuracy", "loss", "epochs", "steps", "samples_per_s", "seconds")
 
@@ -102,12 +105,18 @@ def _tail(paths: RunPaths, verdict: dict[str, Any]) -> list[str]:
 
 def _uncollected_lines(document: dict[str, Any]) -> list[str]:
     """Lines about files that were not collected and about what is still on hosts."""
-    lines = []
-    for row in document.get("missing") or ():
-        lines.append(f"  not collected from {row.get('host') or 'the hosts'}: {row['path']} ({row['why']})")
+    lines = [f"  not collected from {row}" for row in missing_files(document)]
     for host, rows in (document.get("left_behind") or {}).items():
         lines.append(f"  still on {host}: {'; '.join(rows)}")
     return lines
+
+
+def missing_files(document: dict[str, Any]) -> list[str]:
+    """For each host and reason which files were not collected: `host: files (why)`, at most MISSING_SHOWN by name."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for row in document.get("missing") or ():
+        found.setdefault((str(row.get("host") or "the hosts"), str(row.get("why"))), []).append(str(row.get("path")))
+    return [f"{host}: {short_list(paths, MISSING_SHOWN)} ({why})" for (host, why), paths in found.items()]
 
 
 def rank_rows(document: dict[str, Any]) -> Iterable[tuple[str, str, str, str]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,18 +16,35 @@ from ddp_play.errors import DiskFull, UsageError
 from ddp_play.planning.short_lists import short_list
 from ddp_play.run.attempt_assignment import assignment_from_bundle
 from ddp_play.run.engine_runs import find
-from ddp_play.run.lost_host_files import collect_uncollected, uncollected
+from ddp_play.run.left_files import ARTIFACTS_MAX_MIB
+from ddp_play.run.lost_host_files import collect_uncollected, uncollected, waiting_files
 from ddp_play.run.run_hooks import webhook_problem
 from ddp_play.run.submission import check_password, hosts_with_password, restart_problem, start_background
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ddp_play.ansible.runner import Passwords
     from ddp_play.bundle.run_lookup import Run
+
+
+MaxMib = Annotated[
+    int | None,
+    typer.Option(
+        ARTIFACTS_MAX_MIB,
+        min=1,
+        metavar="MIB",
+        help="Limit of each host's artifacts instead of ddp_job_artifacts_max_mib, for a run that has ended: "
+        "hosts keep what exceeds it.",
+        show_default=False,
+    ),
+]
 
 
 def attach(
     run_id: options.RunId = "-",
     ranks: options.Ranks = "0",
+    artifacts_max_mib: MaxMib = None,
     plain: options.Plain = False,
     as_json: options.Json = False,
     ask_pass: options.AskPass = False,
@@ -34,24 +52,26 @@ def attach(
 ) -> None:
     """Watch a run to its end. If its supervisor died, start a new one, which continues from the hosts' state.
 
-    If the run has ended, collect the files of hosts that were lost during it and are back.
+    If the run has ended, collect the files of hosts that were lost during it and are back, and with
+    --artifacts-max-mib artifacts that exceeded the limit.
 
     [bold]Examples[/]
 
       ddp-play attach
 
       ddp-play attach calm-otter-123 --ranks all
+
+      ddp-play attach calm-otter-123 --artifacts-max-mib 20480
     """
     with error_boundary():
         run = find(run_id)
         refuse_unknown_ranks(ranks, run.paths)
-        disk_was_full = run.document.get("exit_class") == DiskFull.kind
-        if run.over and (run.allocation or not disk_was_full):
-            if run.allocation and (uncollected(run.document) or disk_was_full):
-                console.note(_stay_on_hosts(run), style="bold yellow")
-            elif uncollected(run.document):
-                _collect_from_lost_hosts(run, _ask_passwords(run, ssh=ask_pass, become=ask_become_pass))
+        if run.over and (run.allocation or not _disk_was_full(run)):
+            ask = partial(_ask_passwords, run, ssh=ask_pass, become=ask_become_pass)
+            _collect_what_waits(run, artifacts_max_mib or 0, ask)
             raise typer.Exit(print_end(find(run.paths.run_id), as_json=as_json))
+        if artifacts_max_mib:
+            raise UsageError(f"{ARTIFACTS_MAX_MIB}: run {run.paths.run_id} has not ended", hint="use it when it has")
         if not run.attended:
             passwords = _ask_passwords(run, ssh=ask_pass, become=ask_become_pass)
             console.note(f"run {run.paths.run_id} has no supervisor: starting a new one")
@@ -59,6 +79,25 @@ def attach(
                 console.note(f"warning: {problem}", style="bold yellow")
             console.note_if_any(start_background(run.paths, passwords, take_over=True))
         raise typer.Exit(watch(run.paths, ranks=ranks, as_json=as_json, joined=True, plain=plain))
+
+
+def _disk_was_full(run: Run) -> bool:
+    return bool(run.document.get("exit_class") == DiskFull.kind)
+
+
+def _collect_what_waits(run: Run, limit_mib: int, ask: Callable[[], Passwords]) -> None:
+    """Collect what hosts of an ended run still have, or say why nothing is collected.
+
+    Without a limit: except from hosts that could only send the same again. What they keep is said with the run's end.
+    """
+    found = waiting_files(run.document)
+    hosts = {host for (_, host), files in found.items() if limit_mib or not files.limit_mib}
+    if run.allocation and (found or _disk_was_full(run)):
+        console.note(_stay_on_hosts(run), style="bold yellow")
+    elif hosts:
+        _collect_from(hosts, run, limit_mib, ask())
+    elif limit_mib:
+        console.note("no host of the run has files that were not collected")
 
 
 def _stay_on_hosts(run: Run) -> str:
@@ -72,13 +111,13 @@ def _stay_on_hosts(run: Run) -> str:
     )
 
 
-def _collect_from_lost_hosts(run: Run, passwords: Passwords) -> None:
-    """Try each host that was lost before its files were collected, and say what came of it."""
-    waiting = sorted({host for _, host in uncollected(run.document)})
-    console.note(f"{', '.join(waiting)}: lost before its files were collected; trying again, Ctrl-C ends this")
-    for attempt, result in collect_uncollected(assignment_from_bundle(run.paths, passwords)):
+def _collect_from(hosts: set[str], run: Run, limit_mib: int, passwords: Passwords) -> None:
+    """Try these hosts, and say what came of it."""
+    console.note(f"{short_list(sorted(hosts), 5)}: not all files were collected; trying again, Ctrl-C ends this")
+    for attempt, result in collect_uncollected(assignment_from_bundle(run.paths, passwords), limit_mib):
         for host in result.collected:
-            console.note(f"{host}: files of attempt {attempt} are in the bundle")
+            which = "some files" if host in result.incomplete else "files"
+            console.note(f"{host}: {which} of attempt {attempt} are in the bundle")
         for host in result.gone:
             console.note(f"{host}: has no files of attempt {attempt} any more")
         for host, why in sorted(result.away.items()):

@@ -25,6 +25,8 @@ from .protocol import (
     MAX_MISSING,
     MAX_PAYLOAD,
     METRICS,
+    MORE_MISSING,
+    OVER_LIMIT,
     RESULT,
     path_problem,
 )
@@ -67,17 +69,18 @@ class Missing:
     """Files that were not sent, and why; at most MAX_MISSING rows."""
 
     def __init__(self) -> None:
-        self._rows: List[Dict[str, str]] = []
+        self._rows: List[Dict[str, Any]] = []
         self._more = 0
         self._ended = False
 
-    def add(self, path: object, why: object) -> None:
-        """Name a file that was not sent."""
+    def add(self, path: object, why: object, size: Optional[int] = None) -> None:
+        """Name a file that was not sent. `size`: in bytes, if a higher limit would let it through."""
         if len(self._rows) == MAX_MISSING:
             self._more += 1
             return
         words = (why.strerror or str(why)) if isinstance(why, OSError) else str(why)
-        self._rows.append({"path": str(path), "why": words})
+        row: Dict[str, Any] = {"path": str(path), "why": words}
+        self._rows.append(row if size is None else {**row, "size": size})
 
     def full(self) -> bool:
         """Whether no further file is named."""
@@ -87,12 +90,12 @@ class Missing:
         """Count no further files: there may be more."""
         self._ended = True
 
-    def rows(self) -> List[Dict[str, str]]:
+    def rows(self) -> List[Dict[str, Any]]:
         """All rows, and one for those over the limit."""
         if not self._more:
             return self._rows
         more = "more files, not counted" if self._ended else "%d more files" % self._more
-        return [*self._rows, {"path": more, "why": "the list ends after %d" % MAX_MISSING}]
+        return [*self._rows, {"path": more, "why": "%s %d" % (MORE_MISSING, MAX_MISSING)}]
 
 
 class Manifest:
@@ -235,7 +238,8 @@ def _send_artifacts(
                     continue
                 why = found.problem or _why_not(found, budget, manifest)
                 if why:
-                    missing.add(root / found.relative if found.directory < 0 else found.relative, why)
+                    path = root / found.relative if found.directory < 0 else found.relative
+                    missing.add(path, why, found.size if why == OVER_LIMIT else None)
                     continue
                 what = {"file": "artifact", "path": found.relative}
                 digest = _send_file(found.directory, root / found.relative, what, send, missing, limit=found.size)
@@ -249,7 +253,7 @@ def _send_artifacts(
 def _why_not(found: Found, budget: int, manifest: Manifest) -> str:
     """Why a file is not sent; empty if it is to be sent."""
     if found.size > budget:
-        return "exceeds the rest of ddp_job_artifacts_max_mib"
+        return OVER_LIMIT
     if manifest.full():
         return "more than %d artifacts of this host" % len(manifest.rows)
     return path_problem(found.relative)

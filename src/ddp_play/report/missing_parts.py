@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.bundle.summary import counted
+from ddp_play.bundle.summary import counted, missing_files
 from ddp_play.planning.short_lists import short_list
 from ddp_play.report.environment_table import ranges
 
@@ -21,8 +21,8 @@ def missing_parts(story: RunStory, document: Mapping[str, Any]) -> list[str]:
 
 def _uncollected(story: RunStory) -> Iterator[str]:
     run = story.run.document
-    for row in run.get("missing") or ():
-        yield f"not collected from {row.get('host') or 'the hosts'}: {row.get('path')} ({row.get('why')})"
+    for row in missing_files(run):
+        yield f"not collected from {row}"
     for host, rows in (run.get("left_behind") or {}).items():
         yield f"still on {host}: {'; '.join(map(str, rows))}"
     if not story.run.status.final and not story.run.attended:

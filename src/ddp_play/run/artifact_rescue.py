@@ -15,7 +15,7 @@ from ddp_play.bundle.paths import write_json
 from ddp_play.errors import DdpPlayError, InternalError
 from ddp_play.planning.launch_placeholders import RUN_ID, RUN_KEY, bind
 from ddp_play.run.attempt_assignment import links_of
-from ddp_play.run.collect_and_clean import CLEAN_S, COLLECT_S, SILENCE_S, rows_of
+from ddp_play.run.collect_and_clean import CLEAN_S, COLLECT_S, SILENCE_S, rows_of, shared_with_lost_head
 from ddp_play.run.host_files import keep_piece
 from ddp_play.run.host_links import Gang
 from ddp_play.run.host_spec import run_paths, user_of_ranks
@@ -39,6 +39,14 @@ def source_order(assignment: Assignment, host: HostPlan) -> dict[str, Any]:
     path = bind(host.source_dir, {RUN_KEY: assignment.run_key, RUN_ID: assignment.paths.run_id})
     manifest = assignment.snapshot.manifest if assignment.snapshot is not None else {}
     return {"source": {"path": path, "manifest": manifest, "collect": True}}
+
+
+def order_for_head(assignment: Assignment, gang: Gang) -> dict[str, Any] | None:
+    """How the first host that answers collects the shared working directory, if the head is lost."""
+    first = next((link.name for link in gang.links if not link.lost), "")
+    if not first or not shared_with_lost_head(gang, assignment.plan):
+        return None
+    return source_order(assignment, next(host for host in assignment.plan.hosts if host.name == first))
 
 
 class Rescue:

@@ -37,6 +37,7 @@ class Collected:
     `kept`: host -> directories that were kept because they are not fully collected. `unfenced`: as in
     `NotStarted`, without hosts that confirmed the cleanup. `disk_full`: all files stay on the hosts, and no
     restart follows. `uncollected`: hosts of which the logs, or the results and artifacts, were not collected.
+    `incomplete`: hosts that kept files that they could not send -> as of `limit_needed`.
     """
 
     outcome: Outcome
@@ -44,3 +45,4 @@ class Collected:
     kept: dict[str, list[str]] = field(default_factory=dict)
     unfenced: dict[str, float] = field(default_factory=dict)
     disk_full: bool = False
+    incomplete: dict[str, int] = field(default_factory=dict)

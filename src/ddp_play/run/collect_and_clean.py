@@ -12,7 +12,7 @@ from ddp_play.bundle.paths import read_json, read_rows, write_json
 from ddp_play.errors import DdpPlayError, Interrupted
 from ddp_play.guard.protocol import MAX_LINKS, MAX_MISSING
 from ddp_play.run.host_spec import run_paths
-from ddp_play.run.kept_output import is_collected, kept_rows, order_to_keep
+from ddp_play.run.kept_output import is_collected, kept_rows, limit_needed, order_to_keep
 from ddp_play.run.left_files import LeftFiles
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def clean(
     after = left_files(gang)
     left = {name: answer["left"] for name, answer in answers.items() if answer.get("left")}
     kept = {
-        name: kept_rows(gang.link(name), answer["kept"], after)
+        name: kept_rows(gang.link(name), answer["kept"], after, limit_needed(gang.link(name), missing))
         for name, answer in answers.items()
         if answer.get("kept")
     }

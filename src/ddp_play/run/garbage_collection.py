@@ -10,7 +10,8 @@ from ddp_play.bundle.run_lookup import load
 from ddp_play.errors import DiskFull, UsageError
 from ddp_play.guard.protocol import run_key, split_run_key
 from ddp_play.run.host_sweep import sweep_hosts
-from ddp_play.run.lost_host_files import uncollected
+from ddp_play.run.left_files import ARTIFACTS_MAX_MIB
+from ddp_play.run.lost_host_files import WaitingFiles, waiting_files
 
 if TYPE_CHECKING:
     from ddp_play.ansible.runner import Passwords, PlaybookRequest, PlaybookRunner
@@ -25,7 +26,7 @@ class Leftovers:
     `token`: only the run of that name with this token; empty: only runs of earlier versions, which had no token.
     `collected`: keys of this controller's runs -> whether it has collected what it could, so that the rest may go.
     `sources`: bytes of the sources that a host keeps for later runs, by host, where there are any.
-    `lost`: keys of this controller's runs -> (attempt, host) of hosts that were lost before their files were collected.
+    `lost`: keys of this controller's runs -> (attempt, host) -> what such a host still has.
     `over`: keys of those of them whose hosts an engine had given, so that `attach` cannot reach them any more.
     """
 
@@ -36,7 +37,7 @@ class Leftovers:
     run: str = ""
     token: str | None = None
     collected: dict[str, bool] = field(default_factory=dict)
-    lost: dict[str, set[tuple[int, str]]] = field(default_factory=dict)
+    lost: dict[str, dict[tuple[int, str], WaitingFiles]] = field(default_factory=dict)
     sources: dict[str, int] = field(default_factory=dict)
     over: set[str] = field(default_factory=set)
 
@@ -66,13 +67,16 @@ class Leftovers:
         return "" if self.run else self._why_uncollected(row)
 
     def _why_uncollected(self, row: dict[str, Any]) -> str:
-        """Files of a host that was lost, or of a run whose supervisor died, here or on another controller."""
+        """Files that a host could not send, or of a run whose supervisor died, here or on another controller."""
         run, key = row["run"], _key(row)
         everybody = "" if self.me else " --all-users"
         removes = f"ddp-play gc -i INVENTORY --run {key}{everybody} --yes removes them for good"
-        if row.get("uncollected") and (row.get("attempt"), row.get("host")) in self.lost.get(key, ()):
-            collects = "" if key in self.over else f"ddp-play attach {run} collects them, "
-            return f"its files were not collected when the run ended: {collects}{removes}"
+        files = self.lost.get(key, {}).get((int(row.get("attempt") or 0), str(row.get("host"))))
+        if row.get("uncollected") and files is not None:
+            limit = f" {ARTIFACTS_MAX_MIB} {files.limit_mib}" if files.limit_mib else ""
+            collects = "" if key in self.over else f"ddp-play attach {run}{limit} collects them, "
+            which = "some of its files" if files.incomplete else "its files"
+            return f"{which} were not collected when the run ended: {collects}{removes}"
         controllers = [
             other.get("controller") for other in self.runs if _key(other) == key and other.get("uncollected")
         ]
@@ -141,7 +145,7 @@ def find_leftovers(
             found.sources[host] = num_bytes
     for key, our_run in _runs_of_this_controller(found.runs).items():
         found.collected[key] = our_run.over and our_run.document.get("exit_class") != DiskFull.kind
-        found.lost[key] = uncollected(our_run.document)
+        found.lost[key] = waiting_files(our_run.document)
         if our_run.over and our_run.allocation:
             found.over.add(key)
     if run and len(found.keys) > 1:

@@ -10,6 +10,7 @@ from ddp_play.guard.protocol import (
     LOGS,
     MAX_ARTIFACTS,
     MAX_MISSING,
+    OVER_LIMIT,
     path_problem,
     rank_dir_name,
 )
@@ -33,6 +34,11 @@ class HostFiles:
         self._sizes: dict[Key, int] = {}  # of files that are kept
         self._complete: set[str] = set()
         self._dropped: set[Key] = set()
+
+    @property
+    def artifact_bytes(self) -> int:
+        """Size of all artifacts that were kept."""
+        return self._artifact_bytes
 
     def has(self, path: str) -> bool:
         """Is this artifact complete here?"""
@@ -94,7 +100,7 @@ class HostFiles:
         if key not in self._sizes and len(self._sizes) >= MAX_ARTIFACTS:
             return f"{self.host} sent more than {MAX_ARTIFACTS} artifacts"
         if self._artifact_bytes + num_bytes > self._max_artifact_bytes:
-            return "exceeds the rest of ddp_job_artifacts_max_mib"
+            return OVER_LIMIT
         return path_problem(name)
 
 

@@ -130,7 +130,7 @@ SHAPES: dict[str, Record] = {
     "drained": Record(optional={"counters": COUNTERS, "logs": Rows(Record({"rank": Integer(), "why": str}))}),
     "fetched": Record(
         {
-            "missing": Rows(Record({"path": str, "why": str})),
+            "missing": Rows(Record({"path": str, "why": str}, {"size": Integer()})),
             "artifacts": Rows(Record({"path": str}, {"size": Integer(), "sha256": str})),
         },
         {"links": Rows(Record({"path": str, "link_to": str}))},

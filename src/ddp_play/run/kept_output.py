@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.guard.protocol import LOGS, rank_dir_name
+from ddp_play.guard.protocol import LOGS, MORE_MISSING, OVER_LIMIT, rank_dir_name
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ddp_play.run.left_files import LeftFiles
     from ddp_play.run.link import Link
 
@@ -35,10 +38,26 @@ def _is_in(name: str, path: str, link: Link) -> bool:
     return link.place is not None and f"{path}/".startswith(f"{link.place.directory}/{name}/")
 
 
-def kept_rows(link: Link, kept: list[str], after: LeftFiles) -> list[str]:
-    """Rows about directories that the host has kept; the attempt's directory is one if it is not collected."""
+def limit_needed(link: Link, missing: list[dict[str, Any]]) -> int:
+    """With which ddp_job_artifacts_max_mib the host can send all that it has kept; 0 if the limit is not the reason."""
+    rows = [row for row in missing if row["host"] == link.name]
+    if not (rows and is_collected(link)) or any(not row["why"].startswith((OVER_LIMIT, MORE_MISSING)) for row in rows):
+        return 0
+    return math.ceil((link.files.artifact_bytes + sum(int(row.get("size") or 0) for row in rows)) / (1 << 20))
+
+
+def incomplete(links: Iterable[Link], missing: list[dict[str, Any]]) -> dict[str, int]:
+    """Hosts that kept files, and have sent all but those that are `missing` -> as of `limit_needed`."""
+    return {link.name: limit_needed(link, missing) for link in links if is_collected(link)}
+
+
+def kept_rows(link: Link, kept: list[str], after: LeftFiles, limit_mib: int = 0) -> list[str]:
+    """Rows about directories that the host has kept; the attempt's directory is one if it is not collected.
+
+    `limit_mib`: as of `limit_needed`.
+    """
     if is_collected(link) or link.place is None:
-        return [after.kept(path) for path in kept]
+        return [after.kept(path, limit_mib) for path in kept]
     top = link.place.directory
     others = [path for path in kept if not path.startswith(f"{top}/")]
     return [after.uncollected(path) for path in ([top] if len(others) < len(kept) else []) + others]

@@ -6,6 +6,7 @@ The run goes on or has ended without them. Their files come into the folder of t
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ from ddp_play.run.host_data import keep_data
 from ddp_play.run.host_frames import HostFrameError
 from ddp_play.run.host_links import Gang
 from ddp_play.run.host_spec import run_paths
-from ddp_play.run.kept_output import is_collected, order_to_keep
+from ddp_play.run.kept_output import incomplete, is_collected, kept_rows, limit_needed, order_to_keep
 from ddp_play.run.lost_hosts import end_ranks
 from ddp_play.run.rank_states import damaged_logs, damaged_ranks
 
@@ -44,6 +45,7 @@ class LateResult:
     `damaged`: ranks of which lines of the log may be missing.
     `missing`: rows for run.json about files that could not be collected. `left`: host -> what remains on it.
     `away`: host -> why nothing came from it. `log_bytes`: size of the log in the bundle of each collected host's ranks.
+    `incomplete`: collected hosts that kept files that they could not send -> as of `limit_needed`.
     """
 
     collected: tuple[str, ...] = ()
@@ -54,6 +56,7 @@ class LateResult:
     without_logs: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
     damaged: tuple[int, ...] = ()
+    incomplete: dict[str, int] = field(default_factory=dict)
 
 
 class LateCollection:
@@ -66,13 +69,14 @@ class LateCollection:
         *,
         newest: bool,
         interruption: Callable[[str], str] = lambda _kind: "",
+        limit_mib: int = 0,
     ) -> None:
         """`newest`: no later attempt followed, so its files belong into the bundle itself.
 
-        `interruption`: as in `Gang`.
+        `interruption`: as in `Gang`. `limit_mib`: of the artifacts of a host, instead of that of the plan.
         """
         self._paths = assignment.paths if newest else assignment.paths.attempt(assignment.attempt)
-        self._plan = _plan_of(self._paths, assignment)
+        self._plan = _plan_of(self._paths, assignment, limit_mib)
         self._newest = newest
         self._bundle = Bundle(self._paths)
         self._samples = SampleStore(self._bundle, assignment.paths, assignment.attempt)
@@ -144,6 +148,7 @@ class LateCollection:
             self._drop(link, self._failed or link.lost or "its files could not be collected")
         missing = [row for row in missing if row["host"] not in self._away]
         left = self._clean(missing)
+        kept = [link for link in self._gang.links if link.replies.get("cleaned", {}).get("kept")]
         with_logs = [link for link in self._gang.links if link.place and link.place.has_logs]
         return LateResult(
             tuple(link.name for link in self._gang.links),
@@ -154,6 +159,7 @@ class LateCollection:
             tuple(link.name for link in self._gang.links if link not in with_logs),
             self._gone,
             tuple(rank for link in with_logs for rank in sorted(damaged_ranks(link))),
+            incomplete(kept, missing),
         )
 
     def _clean(self, missing: list[dict[str, Any]]) -> dict[str, list[str]]:
@@ -174,7 +180,10 @@ class LateCollection:
             if reply is None:
                 then = after.then("ddp-play gc -i INVENTORY")
                 left[link.name] = [f"collected, but the host did not confirm the cleanup: {then}"]
-            elif rows := [*reply["left"], *map(after.kept, reply.get("kept") or ())]:
+            elif rows := [
+                *reply["left"],
+                *kept_rows(link, reply.get("kept") or [], after, limit_needed(link, missing)),
+            ]:
                 left[link.name] = rows
         return left
 
@@ -189,6 +198,7 @@ class LateCollection:
             self._failed = f"it cannot be stored here: {error}"
 
 
-def _plan_of(paths: RunPaths, assignment: Assignment) -> Any:
+def _plan_of(paths: RunPaths, assignment: Assignment, limit_mib: int) -> Any:
     document = read_json(paths.plan)
-    return plan_from_json(document) if document else assignment.plan
+    plan = plan_from_json(document) if document else assignment.plan
+    return dataclasses.replace(plan, artifacts_max_mib=limit_mib or plan.artifacts_max_mib)

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from ddp_play.engines.route import Route
 
 
+# Option of `attach`.
+ARTIFACTS_MAX_MIB = "--artifacts-max-mib"
+
+
 @dataclass(frozen=True, slots=True)
 class LeftFiles:
     """Ends of sentences about what is left. `over`: why no host can be reached after the run; empty if they can."""
@@ -54,10 +58,13 @@ class LeftFiles:
         removes = "ddp-play gc -i INVENTORY --yes removes it"
         return f"unknown: {why}; {self.when_back(removes if is_collected else self.collects)}"
 
-    def kept(self, path: str) -> str:
-        """Row about a working directory that was kept."""
-        removes = self.then("ddp-play gc -i INVENTORY --run RUN --yes removes it")
-        return f"{path}: not all of it was collected; {removes}"
+    def kept(self, path: str, limit_mib: int = 0) -> str:
+        """Row about a working directory that was kept. `limit_mib`: of artifacts, which lets all of it be collected."""
+        collects = f"ddp-play attach {self.run_id}"
+        command = f"{collects} {ARTIFACTS_MAX_MIB} {limit_mib} collects the rest"
+        if not limit_mib:
+            command = f"{collects} tries again, ddp-play gc -i INVENTORY --run RUN --yes removes it for good"
+        return f"{path}: not all of it was collected; {self.then(command)}"
 
     def uncollected(self, path: str) -> str:
         """Row about a directory that was kept because nothing of it, or not the end of the logs, was collected."""

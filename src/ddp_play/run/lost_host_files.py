@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.bundle_size import RECORDED, to_record
@@ -10,6 +11,7 @@ from ddp_play.bundle.paths import read_json, write_json
 from ddp_play.bundle.writer import Bundle
 from ddp_play.errors import DdpPlayError
 from ddp_play.run.late_collection import LateCollection, LateResult
+from ddp_play.run.rank_states import is_about_log
 from ddp_play.run.supervisor_lock import supervisor_lock
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ class LostHostFiles:
 
     def __init__(self, bundle: Bundle) -> None:
         self._bundle = bundle
-        self._uncollected = uncollected(read_json(bundle.paths.run))
+        self._uncollected = waiting_files(read_json(bundle.paths.run))
         self._uncleaned: dict[int, dict[str, str]] = {}  # attempt -> host that was not cleaned -> reason
         self._kept: dict[tuple[int, str], list[str]] = {}  # (attempt, host) -> rows about directories that stay
 
@@ -41,15 +43,21 @@ class LostHostFiles:
 
     def note_uncollected(self, attempt: int, hosts: Iterable[str]) -> None:
         """Store that files of this attempt may be on these hosts."""
-        if found := {(attempt, host) for host in hosts} - self._uncollected:
+        if found := {(attempt, host): WaitingFiles() for host in hosts if (attempt, host) not in self._uncollected}:
+            self._store(self._uncollected | found)
+
+    def note_incomplete(self, attempt: int, hosts: dict[str, int]) -> None:
+        """Store that these hosts kept files that they could not send, with the limit that would let them."""
+        if hosts:
+            found = {(attempt, host): WaitingFiles(incomplete=True, limit_mib=mib) for host, mib in hosts.items()}
             self._store(self._uncollected | found)
 
     def note_cleaned(self, attempt: int, hosts: Iterable[str]) -> None:
         """Store that none of these hosts has files of this attempt, unless rows about kept directories say so."""
-        if found := {(attempt, host) for host in hosts} & (self._uncollected - self._kept.keys()):
-            self._store(self._uncollected - found)
+        if found := {(attempt, host) for host in hosts} & (self._uncollected.keys() - self._kept.keys()):
+            self._store({key: files for key, files in self._uncollected.items() if key not in found})
 
-    def _store(self, found: set[tuple[int, str]]) -> None:
+    def _store(self, found: dict[tuple[int, str], WaitingFiles]) -> None:
         self._uncollected = found
         self._bundle.update_run(uncollected=_rows(found))
 
@@ -85,19 +93,46 @@ class LostHostFiles:
 
     def _of_earlier_attempts(self, last: int) -> dict[int, dict[str, str]]:
         found = {attempt: dict(hosts) for attempt, hosts in self._uncleaned.items()}
-        for attempt, host in self._uncollected:
-            if attempt != last:
+        for (attempt, host), files in self._uncollected.items():
+            if attempt != last and not files.incomplete:
                 found.setdefault(attempt, {}).setdefault(host, "")
         return dict(sorted(found.items()))
 
 
+@dataclass(frozen=True, slots=True)
+class WaitingFiles:
+    """Files of an attempt that a host still has.
+
+    `incomplete`: the host answered and sent all but what `missing` in run.json names. `limit_mib`: with which
+    ddp_job_artifacts_max_mib it can send these too; 0: the limit is not the reason.
+    """
+
+    incomplete: bool = False
+    limit_mib: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Fields of a row of `uncollected` in run.json."""
+        limit = {"artifacts_max_mib": self.limit_mib} if self.limit_mib else {}
+        return {"incomplete": True, **limit} if self.incomplete else {}
+
+
+def waiting_files(document: dict[str, Any]) -> dict[tuple[int, str], WaitingFiles]:
+    """(attempt, host) -> what that host of run.json still has, because it was lost or could not send it."""
+    return {
+        (int(row["attempt"]), str(row["host"])): WaitingFiles(
+            bool(row.get("incomplete")), int(row.get("artifacts_max_mib") or 0)
+        )
+        for row in document.get("uncollected") or ()
+    }
+
+
 def uncollected(document: dict[str, Any]) -> set[tuple[int, str]]:
-    """(attempt, host) of every host of run.json that was lost before its files were collected."""
-    return {(int(row["attempt"]), str(row["host"])) for row in document.get("uncollected") or ()}
+    """(attempt, host) of every host of run.json that still has files."""
+    return set(waiting_files(document))
 
 
-def _rows(found: set[tuple[int, str]]) -> list[dict[str, Any]]:
-    return [{"attempt": attempt, "host": host} for attempt, host in sorted(found)]
+def _rows(found: dict[tuple[int, str], WaitingFiles]) -> list[dict[str, Any]]:
+    return [{"attempt": key[0], "host": key[1], **found[key].to_json()} for key in sorted(found)]
 
 
 def collect_late(
@@ -107,14 +142,14 @@ def collect_late(
     *,
     newest: bool,
     open_s: float,
-    interruption: Callable[[str], str] = lambda _kind: "",
+    **more: Any,
 ) -> LateResult:
     """Collect an attempt's files from the hosts that answer within `open_s`, and record it in run.json.
 
-    `newest`, `interruption`: as in `LateCollection`. `bundle`: of the run.
+    `newest`, `more`: as in `LateCollection`. `bundle`: of the run.
     """
     try:
-        result = LateCollection(assignment, hosts, newest=newest, interruption=interruption).run(open_s=open_s)
+        result = LateCollection(assignment, hosts, newest=newest, **more).run(open_s=open_s)
     except (DdpPlayError, OSError, ValueError) as error:  # the controller's disk is full, or a host sends invalid data
         return LateResult(away=dict.fromkeys(hosts, f"not collected: {error}"))
     if result.collected or result.gone:
@@ -124,26 +159,37 @@ def collect_late(
 
 def _record(assignment: Assignment, result: LateResult, bundle: Bundle, *, newest: bool) -> None:
     document = read_json(bundle.paths.run)
-    done = {*result.collected, *result.gone}
-    waiting = uncollected(document) - {(assignment.attempt, host) for host in done}
+    done, attempt = {*result.collected, *result.gone}, assignment.attempt
+    before = waiting_files(document)
+    incomplete = {host for (number, host), files in before.items() if number == attempt and files.incomplete}
+    waiting = {key: files for key, files in before.items() if key[0] != attempt or key[1] not in done}
+    waiting |= {(attempt, host): WaitingFiles(True, limit_mib) for host, limit_mib in result.incomplete.items()}
     left = dict(document.get("left_behind") or {})
     for host in done - {host for _, host in waiting}:
         left.pop(host, None)
     fields: dict[str, Any] = {"uncollected": _rows(waiting), "left_behind": {**left, **result.left}}
     if newest:
-        fields |= _files_of(document, result)
+        fields |= _files_of(document, result, incomplete)
     bundle.update_run(**fields)
-    outcome = bundle.paths.attempt(assignment.attempt).outcome
+    outcome = bundle.paths.attempt(attempt).outcome
     if not newest and (ended := read_json(outcome)):
-        write_json(outcome, {**ended, **_files_of(ended, result)})
+        write_json(outcome, {**ended, **_files_of(ended, result, incomplete)})
     if RECORDED in document:
         bundle.update_run(**{RECORDED: to_record(bundle.paths.root)})
 
 
-def _files_of(document: dict[str, Any], result: LateResult) -> dict[str, Any]:
-    """Fields of run.json or outcome.json about files, with those that were collected late."""
+def _files_of(document: dict[str, Any], result: LateResult, incomplete: set[str]) -> dict[str, Any]:
+    """Fields of run.json or outcome.json about files, with those that were collected late.
+
+    `incomplete`: hosts that had sent everything before except files, which were requested again.
+    """
     whole = set(result.collected) - set(result.without_logs)
-    missing = [row for row in document.get("missing") or () if row["host"] not in whole]
+    again = incomplete & set(result.collected)
+    missing = [
+        row
+        for row in document.get("missing") or ()
+        if row["host"] not in whole and (row["host"] not in again or is_about_log(row))
+    ]
     sizes = result.log_bytes
     ranks = [
         {**row, "log_bytes": sizes[row["rank"]], "log_complete": row["rank"] not in result.damaged}
@@ -154,16 +200,18 @@ def _files_of(document: dict[str, Any], result: LateResult) -> dict[str, Any]:
     return {"missing": [*missing, *result.missing], "ranks": ranks}
 
 
-def collect_uncollected(assignment: Assignment) -> Iterator[tuple[int, LateResult]]:
+def collect_uncollected(assignment: Assignment, limit_mib: int = 0) -> Iterator[tuple[int, LateResult]]:
     """Collect all that hosts of an ended run still have (`attach`): the result of each attempt, the last one first.
 
-    `assignment`: the last attempt. Busy if another process does this.
+    `assignment`: the last attempt. `limit_mib`: as in `LateCollection`; without it no host is asked that could only
+    send the same again. Busy if another process does this.
     """
     bundle = Bundle(assignment.paths)
     with supervisor_lock(assignment.paths):
-        waiting = uncollected(read_json(assignment.paths.run))
+        found = waiting_files(read_json(assignment.paths.run))
+        waiting = {key for key, files in found.items() if limit_mib or not files.limit_mib}
         for attempt in sorted({attempt for attempt, _ in waiting}, reverse=True):
             hosts = {host for number, host in waiting if number == attempt}
             before = dataclasses.replace(assignment, attempt=attempt)
             newest = attempt == assignment.attempt
-            yield attempt, collect_late(before, hosts, bundle, newest=newest, open_s=OPEN_S)
+            yield attempt, collect_late(before, hosts, bundle, newest=newest, open_s=OPEN_S, limit_mib=limit_mib)

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from ddp_play.run.link import Link
 
 
+LOG_LINES = "lines of the log of rank"
+
+
 def outcomes(plan: Plan, gang: Gang, bundle: Bundle) -> tuple[RankOutcome, ...]:
     """All ranks of the plan in order, as their hosts last reported them."""
     rows = []
@@ -33,10 +36,15 @@ def damaged_ranks(link: Link) -> dict[int, str]:
 def damaged_logs(gang: Gang) -> list[dict[str, Any]]:
     """Rows about logs of which lines may be missing. The hosts have no more of them, so nothing is kept there."""
     return [
-        {"host": link.name, "path": f"lines of the log of rank {rank}", "why": why}
+        {"host": link.name, "path": f"{LOG_LINES} {rank}", "why": why}
         for link in gang.links
         for rank, why in sorted(damaged_ranks(link).items())
     ]
+
+
+def is_about_log(row: dict[str, Any]) -> bool:
+    """Is this row of `missing` in run.json one of `damaged_logs`?"""
+    return str(row["path"]).startswith(LOG_LINES)
 
 
 def _outcome(link: Link, rank: int, row: dict[str, Any], log_bytes: int) -> RankOutcome:

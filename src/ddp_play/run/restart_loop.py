@@ -103,6 +103,7 @@ class RestartLoop:
         judged_outcome.store(self.paths, self.assignment.attempt, ended.outcome)
         collected = supervisor.collect_and_clean(ended, restart_follows=isinstance(step, Following))
         self._lost_host_files.note_uncollected(self.assignment.attempt, collected.uncollected)
+        self._lost_host_files.note_incomplete(self.assignment.attempt, collected.incomplete)
         if isinstance(step, End) or collected.disk_full:
             return collected.outcome
         self._continue_with(collected, step)

@@ -7,6 +7,7 @@ The same code runs under `ddp-play run`, under ansible-playbook (from the role's
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.format_version import format_stamp
@@ -16,10 +17,10 @@ from ddp_play.bundle.sample_store import SampleStore
 from ddp_play.bundle.writer import BeyondEndError, Bundle
 from ddp_play.errors import DdpPlayError, DiskFull, Interrupted, NotTakenOver, UsageError
 from ddp_play.run import judged_outcome
-from ddp_play.run.artifact_rescue import source_order
+from ddp_play.run.artifact_rescue import order_for_head
 from ddp_play.run.attempt_assignment import links_of
 from ddp_play.run.attempt_result import Collected, NotStarted
-from ddp_play.run.collect_and_clean import clean, collect, drain, left_files, network_counters, shared_with_lost_head
+from ddp_play.run.collect_and_clean import clean, collect, drain, left_files, network_counters
 from ddp_play.run.controller_disk_full import FullDisk, left_on_hosts
 from ddp_play.run.fencing import dead_after
 from ddp_play.run.flight_recorder_verdict import with_flight_recorder
@@ -27,7 +28,7 @@ from ddp_play.run.hang_capture import capture, locate
 from ddp_play.run.host_data import keep_data
 from ddp_play.run.host_frames import HostFrameError
 from ddp_play.run.host_links import Gang
-from ddp_play.run.kept_output import is_collected
+from ddp_play.run.kept_output import incomplete, is_collected
 from ddp_play.run.lost_hosts import declare_stuck, end_ranks, give_up_on_lost_hosts
 from ddp_play.run.nccl_transport import TransportWatch
 from ddp_play.run.prepare_and_start import Starter
@@ -179,7 +180,7 @@ class Supervisor:
         """
         self._set_status(RunStatus.COLLECTING)
         artifacts = not (restart_follows and self.plan.source_shared)
-        for_head = self._order_for_head() if artifacts else None
+        for_head = order_for_head(self.assignment, self.gang) if artifacts else None
         missing = [*ended.undrained, *collect(self.gang, self.plan, self.paths, artifacts=artifacts, for_head=for_head)]
         if self.bundle.disk_space.full:
             return Collected(self.leave_on_hosts(ended.outcome), disk_full=True)
@@ -188,21 +189,15 @@ class Supervisor:
             outcome = with_flight_recorder(outcome, self.gang, self.plan, self.paths)
         left, kept = clean(self.gang, self.plan, missing, self.journal, restart_follows=restart_follows)
         uncollected = tuple(link.name for link in self.gang.links if not is_collected(link))
-        outcome = Outcome(outcome.status, outcome.verdict, outcome.ranks, (*missing, *damaged_logs(self.gang)), left)
+        outcome = replace(outcome, missing=(*missing, *damaged_logs(self.gang)), left=left)
         outcome = left_files(self.gang).advised(outcome, uncollected)
         if restart_follows:
             self.presence.stay(self.gang)
         else:
             self.gang.close()
             self._finish(outcome)
-        return Collected(outcome, uncollected, kept, self._unfenced(outcome))
-
-    def _order_for_head(self) -> dict[str, Any] | None:
-        """How the first host that answers collects the shared working directory, if the head is lost."""
-        first = next((link.name for link in self.gang.links if not link.lost), "")
-        if not first or not shared_with_lost_head(self.gang, self.plan):
-            return None
-        return source_order(self.assignment, next(host for host in self.plan.hosts if host.name == first))
+        found = incomplete([self.gang.link(name) for name in kept], missing)
+        return Collected(outcome, uncollected, kept, self._unfenced(outcome), incomplete=found)
 
     def leave_on_hosts(self, outcome: Outcome) -> Outcome:
         """End the run with all files on the hosts, because the controller's disk is full; `attach` can collect them."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ddp_play.guard import artifact_collection, untrusted_paths
-from ddp_play.guard.protocol import FILE_LIMITS, MAX_PAYLOAD
+from ddp_play.guard.protocol import FILE_LIMITS, MAX_PAYLOAD, OVER_LIMIT
 from ddp_play.guard.run_directory import HostRun, write_json
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def test_what_is_over_the_cap_is_named(place: HostRun) -> None:
         (place.src / name).write_bytes(b"x" * size)
     summary, got = run(place, max_bytes=1000)
     assert sorted(got) == ["a", "c"]
-    assert summary["missing"] == [{"path": "b", "why": "exceeds the rest of ddp_job_artifacts_max_mib"}]
+    assert summary["missing"] == [{"path": "b", "why": OVER_LIMIT, "size": 600}]
 
 
 def test_only_the_host_that_sent_the_source_collects(place: HostRun) -> None:

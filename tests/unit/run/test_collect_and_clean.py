@@ -15,6 +15,7 @@ from ddp_play.run import collect_and_clean
 from ddp_play.run.attempt_assignment import links_of
 from ddp_play.run.collect_and_clean import clean, collect, drain, rows_of
 from ddp_play.run.host_links import Gang
+from ddp_play.run.left_files import LeftFiles
 from ddp_play.testing import refusal
 from tests.unit.run.conftest import SHARED, Make, Stage, by_attempt, done, ends_when_told
 
@@ -223,7 +224,7 @@ def test_directories_that_were_kept_are_left_behind_unless_an_attempt_follows(
     for link in gang.links:
         link.replies |= {"drained": {}, "fetched": {}}
     left, kept = clean(gang, two.plan, missing, Journal(two.paths.events), restart_follows=restart_follows)
-    row = "/state/src: not all of it was collected; ddp-play gc -i INVENTORY --run RUN --yes removes it"
+    row = LeftFiles("calm-otter-1").kept("/state/src")
     assert kept == {"h1": [row]}
     assert left == {"h1": ["container x: busy", *([] if restart_follows else [row])]}
     assert [two.far[name].order("clean")["keep_src"] for name in ("h1", "h2")] == [True, False]

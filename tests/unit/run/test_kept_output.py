@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ddp_play.engines.route import Route
-from ddp_play.guard.protocol import AGENT_LOG, RESULT, encode
+from ddp_play.guard.protocol import AGENT_LOG, MORE_MISSING, OVER_LIMIT, RESULT, encode
 from ddp_play.run.collect_and_clean import collect, drain
 from ddp_play.run.host_spec import HostPlace
-from ddp_play.run.kept_output import kept_rows, order_to_keep
+from ddp_play.run.kept_output import kept_rows, limit_needed, order_to_keep
 from ddp_play.run.late_collection import LateCollection
 from ddp_play.run.left_files import LeftFiles
 from ddp_play.run.link import Link
@@ -69,6 +69,28 @@ def test_rows_about_it() -> None:
     assert kept_rows(link_of({}), kept, after) == [f"{TOP}: {attach}", f"/shared/r.1: {attach}"]
     assert kept_rows(link_of(ALL), kept, after) == [after.kept(path) for path in kept]
     assert kept_rows(link_of({}), [], after) == []
+
+
+OVER = {"host": "h2", "path": "a.pt", "why": OVER_LIMIT, "size": 5 << 20}
+MORE = {"host": "h2", "path": "3 more files", "why": f"{MORE_MISSING} 1000"}
+
+
+@pytest.mark.parametrize(
+    ("replies", "missing", "mib"),
+    [
+        (ALL, [OVER], 5),
+        (ALL, [OVER, {**OVER, "size": 1}, MORE], 6),
+        (ALL, [{**OVER, "host": "h1"}], 0),
+        (ALL, [OVER, {"host": "h2", "path": "b.pt", "why": "Permission denied"}], 0),
+        (ALL, [], 0),
+        ({"fetched": {}}, [OVER], 0),
+    ],
+)
+def test_the_limit_with_which_all_is_sent(replies: dict[str, Any], missing: list[dict[str, Any]], mib: int) -> None:
+    link = link_of(replies)
+    assert limit_needed(link, missing) == mib
+    link.files.accept({"file": "artifact", "path": "c.pt", "last": True}, 1 << 20)
+    assert limit_needed(link, missing) == (mib + 1 if mib else 0)
 
 
 @pytest.mark.parametrize("kind", ["drain", "fetch"])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ddp_play.bundle.paths import read_rows, write_json
-from ddp_play.guard.protocol import encode
+from ddp_play.guard.protocol import OVER_LIMIT, encode
 from ddp_play.run.late_collection import LateCollection, LateResult
 from ddp_play.testing import refusal
 from tests.unit.build import shared
@@ -242,13 +242,29 @@ def test_a_directory_with_files_over_a_limit_stays_and_is_named(make: Make) -> N
     stage.far["h2"].answers["clean"] = [encode("cleaned", left=["container x"], kept=["/state/src"])]
     result = collect(stage, "h2")
     assert result.missing == ({"host": "h2", "path": "big.pt", "why": "too large"},)
+    assert result.incomplete == {"h2": 0}
     assert stage.far["h2"].order("clean")["keep_src"] is True
     assert result.left == {
         "h2": [
             "container x",
-            "/state/src: not all of it was collected; ddp-play gc -i INVENTORY --run RUN --yes removes it",
+            "/state/src: not all of it was collected; ddp-play attach calm-otter-1 tries again, "
+            "ddp-play gc -i INVENTORY --run RUN --yes removes it for good",
         ]
     }
+
+
+def test_artifacts_come_with_a_higher_limit_than_that_of_the_job(make: Make) -> None:
+    stage = make(2, artifacts_max_mib=1)
+    ended(stage, "h2")
+    size = {"path": "big.pt", "why": OVER_LIMIT, "size": (2 << 20) - len(WEIGHTS)}
+    stage.far["h2"].answers["fetch"] = artifact("h2", missing=(size,))
+    stage.far["h2"].answers["clean"] = [encode("cleaned", left=[], kept=["/state/src"])]
+    assignment = stage.supervisor(token="").assignment
+    result = LateCollection(assignment, {"h2"}, newest=True, limit_mib=3).run(open_s=0.3)
+    assert stage.far["h2"].order("fetch")["max_bytes"] == 3 << 20
+    assert (result.collected, result.incomplete) == (("h2",), {"h2": 2})
+    command = "ddp-play attach calm-otter-1 --artifacts-max-mib 2 collects the rest"
+    assert result.left == {"h2": [f"/state/src: not all of it was collected; {command}"]}
 
 
 def test_a_cleanup_that_is_not_confirmed_is_named(make: Make) -> None:

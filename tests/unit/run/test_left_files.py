@@ -28,7 +28,9 @@ def test_hosts_that_stay_are_asked_again(left: LeftFiles) -> None:
     assert left.uncleaned("silent", is_collected=True).endswith(
         "when the host is back, ddp-play gc -i INVENTORY --yes removes it"
     )
-    assert left.kept("/src").endswith("ddp-play gc -i INVENTORY --run RUN --yes removes it")
+    again = "ddp-play attach night tries again, ddp-play gc -i INVENTORY --run RUN --yes removes it for good"
+    assert left.kept("/src") == f"/src: not all of it was collected; {again}"
+    assert left.kept("/src", 7).endswith("; ddp-play attach night --artifacts-max-mib 7 collects the rest")
     assert (left.then("x"), left.when_back("x")) == ("x", "when the host is back, x")
 
 
@@ -36,7 +38,7 @@ def test_nothing_is_promised_about_hosts_of_an_allocation() -> None:
     """`attach` only says that the job is over, and gc has no way to the node."""
     stay = f"its files stay in runs/night.* of ddp_state_dir there: {OVER}"
     assert SLURM.uncleaned("silent", is_collected=False) == f"unknown: silent; {stay}"
-    assert SLURM.kept("/src") == f"/src: not all of it was collected; it stays there: {OVER}"
+    assert {SLURM.kept("/src", mib) for mib in (0, 7)} == {f"/src: not all of it was collected; it stays there: {OVER}"}
     rows = [SLURM.collects, SLURM.when_back("x"), SLURM.then("x"), SLURM.uncleaned("silent", is_collected=True)]
     rows.append(SLURM.advised(outcome(), ("n1",)).verdict.hint)
     assert not [row for row in rows if "ddp-play" in row or "is back" in row]

@@ -13,7 +13,14 @@ from ddp_play.bundle.writer import Bundle
 from ddp_play.errors import Busy, Interrupted
 from ddp_play.guard.protocol import Header, encode
 from ddp_play.run.late_collection import LateResult
-from ddp_play.run.lost_host_files import LostHostFiles, collect_late, collect_uncollected, uncollected
+from ddp_play.run.lost_host_files import (
+    LostHostFiles,
+    WaitingFiles,
+    collect_late,
+    collect_uncollected,
+    uncollected,
+    waiting_files,
+)
 from ddp_play.run.supervisor_lock import supervisor_lock
 from ddp_play.testing import refusal
 from tests.unit.run.conftest import OK, Make, Stage, by_attempt, ends_when_told
@@ -27,7 +34,7 @@ def hosts_give(monkeypatch: pytest.MonkeyPatch) -> dict[int, LateResult | Except
     given: dict[int, LateResult | Exception] = {}
 
     class Fake:
-        def __init__(self, assignment: Any, hosts: set[str], *, newest: bool, interruption: Any) -> None:
+        def __init__(self, assignment: Any, hosts: set[str], *, newest: bool, **more: Any) -> None:
             self.attempt, self.hosts = assignment.attempt, hosts
 
         def run(self, *, open_s: float) -> LateResult:
@@ -167,6 +174,55 @@ def test_an_earlier_attempt_is_recorded_in_its_own_outcome(make: Make, hosts_giv
     collect_late(stage.supervisor().assignment, {"h2"}, Bundle(stage.paths), newest=False, open_s=0.0)
     assert read_json(put.outcome)["missing"] == []
     assert stage.document["missing"] == [{"host": "h2", **ROW}], "of the last attempt"
+
+
+# -- hosts that kept what they could not send ----------------------------------------------------------
+
+OVER = {"host": "h1", "path": "w.pt", "why": "too large"}
+LINES = {"host": "h1", "path": "lines of the log of rank 0", "why": "truncated"}
+
+
+def test_what_could_not_be_sent_is_not_asked_for_again_at_the_end_of_the_run(make: Make, hosts_give: Given) -> None:
+    """It would send the same again, up to the limit."""
+    stage = make(2)
+    lost = files(stage)
+    lost.note_incomplete(1, {"h1": 7, "h2": 0})
+    lost.note_kept(1, {"h1": ["/src: kept"]})
+    lost.note_cleaned(1, {"h1"})
+    hosts_give[1] = AssertionError("asked")
+    assert conclude(stage, lost, 2, {}) == {"h1": ["/src: kept"]}
+    first = {"attempt": 1, "host": "h1", "incomplete": True, "artifacts_max_mib": 7}
+    assert stage.document["uncollected"] == [first, {"attempt": 1, "host": "h2", "incomplete": True}]
+    assert waiting_files(stage.document) == {(1, "h1"): WaitingFiles(True, 7), (1, "h2"): WaitingFiles(True)}
+
+
+@pytest.mark.parametrize(("limit_mib", "asked"), [(0, ["h2"]), (7, ["h1", "h2"])])
+def test_attach_asks_hosts_that_kept_too_much_only_with_a_limit(
+    make: Make, hosts_give: Given, limit_mib: int, asked: list[str]
+) -> None:
+    stage = make(2)
+    files(stage).note_incomplete(1, {"h1": 7, "h2": 0})
+    ((_, result),) = collect_uncollected(stage.supervisor().assignment, limit_mib)
+    assert sorted(result.away) == asked
+
+
+def test_the_record_of_a_host_that_kept_some_files(make: Make, hosts_give: Given) -> None:
+    """Its logs were complete before, and what is known of them stays."""
+    stage = make(2)
+    lost = files(stage)
+    lost.note_incomplete(1, {"h1": 7})
+    Bundle(stage.paths).update_run(missing=[OVER, LINES], left_behind={"h1": ["/src: 7"]})
+    assignment = stage.supervisor().assignment
+    rest = {**OVER, "path": "x.pt"}
+    hosts_give[1] = LateResult(("h1",), (rest,), {"h1": ["/src: 9"]}, without_logs=("h1",), incomplete={"h1": 9})
+    collect_late(assignment, {"h1"}, Bundle(stage.paths), newest=True, open_s=0.0)
+    assert stage.document["missing"] == [LINES, rest]
+    assert stage.document["left_behind"] == {"h1": ["/src: 9"]}
+    assert waiting_files(stage.document) == {(1, "h1"): WaitingFiles(True, 9)}
+    hosts_give[1] = LateResult(("h1",), without_logs=("h1",))
+    collect_late(assignment, {"h1"}, Bundle(stage.paths), newest=True, open_s=0.0)
+    assert (stage.document["missing"], stage.document["left_behind"]) == ([LINES], {})
+    assert waiting_files(stage.document) == {}
 
 
 def test_attach_asks_for_the_last_attempt_first(make: Make, hosts_give: Given) -> None:
