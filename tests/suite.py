@@ -12,10 +12,16 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING
 
 from tests.engine import answers, may_install
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -34,13 +40,17 @@ class Part:
     engine: bool = False
 
 
-PARTS = (
-    Part("check", "format, lint, types, import contracts, unit and content tests", 300),
-    Part("run-tests", "gloo ranks, whole runs and faults on this machine", 900),
-    Part("slurm-tests", "whole runs on a Slurm cluster of three nodes on this machine", 200),
-    Part("wheel-demo", "the demo from a wheel in a clean environment", 120),
-    Part("lab-tests", "a lab of real hosts as containers", 1300, engine=True),
-    Part("molecule", "roles on container hosts", 280, engine=True),
+Group = tuple[Part, ...]
+# Parts of a group run at the same time: those that mostly wait.
+GROUPS = (
+    (Part("check", "format, lint, types, import contracts, unit and content tests", 300),),
+    (Part("run-tests", "gloo ranks, whole runs and faults on this machine", 900),),
+    (
+        Part("slurm-tests", "whole runs on a Slurm cluster of three nodes on this machine", 300),
+        Part("molecule", "roles on container hosts", 350, engine=True),
+        Part("wheel-demo", "the demo from a wheel in a clean environment", 200),
+    ),
+    (Part("lab-tests", "a lab of real hosts as containers", 1200, engine=True),),
 )
 
 
@@ -63,6 +73,12 @@ def skip_reason(part: Part) -> str:
     return may_install()
 
 
+def show_now(data: bytes) -> None:
+    """Write output of a part, so that each of pytest's dots is seen at once."""
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
 def count_tests(line: str, counts: Counter[str], skips: Counter[str]) -> None:
     """Add what one line of pytest's output says: its closing line, or a reason for skipping."""
     if closing := _CLOSING.match(line):
@@ -73,8 +89,8 @@ def count_tests(line: str, counts: Counter[str], skips: Counter[str]) -> None:
         skips[skipped[2].strip()] += int(skipped[1])
 
 
-def run_part(part: Part) -> Result:
-    """Run a part's target, repeat its output and count its tests."""
+def run_part(part: Part, show: Callable[[bytes], object] = show_now) -> Result:
+    """Run a part's target, `show` its output in pieces as they come, and count its tests."""
     if reason := skip_reason(part):
         return Result(part, 0, 0.0, skip_reason=reason)
     started = time.monotonic()
@@ -92,10 +108,8 @@ def run_part(part: Part) -> Result:
     ) as child:
         assert child.stdout is not None
         rest = b""
-        # in pieces as they come, so that each of pytest's dots is seen at once
         while data := os.read(child.stdout.fileno(), 1 << 16):
-            sys.stdout.buffer.write(data)
-            sys.stdout.buffer.flush()
+            show(data)
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
                 count_tests(line.decode(errors="replace").rstrip(), counts, skips)
@@ -103,12 +117,30 @@ def run_part(part: Part) -> Result:
     return Result(part, child.returncode, time.monotonic() - started, counts, skips)
 
 
-def estimate_s(done: list[Result], left: tuple[Part, ...]) -> float:
-    """Seconds that the parts left will take if this machine stays as fast as it was so far."""
+def run_group(group: Group) -> list[Result]:
+    """Run the parts of a group: one with its output at once, several at the same time, each shown whole at its end."""
+    if len(group) == 1:
+        return [run_part(group[0])]
+    turn = Lock()
+
+    def run(part: Part) -> Result:
+        pieces: list[bytes] = []
+        result = run_part(part, pieces.append)
+        with turn:
+            say(f"{part.target}, which has ended")
+            show_now(b"".join(pieces))
+        return result
+
+    with ThreadPoolExecutor(len(group)) as pool:
+        return list(pool.map(run, group))
+
+
+def estimate_s(done: list[Result], left: tuple[Group, ...]) -> float:
+    """Seconds that the groups left will take if this machine stays as fast as it was so far."""
     known = [result for result in done if not result.skip_reason]
     expected = sum(result.part.seconds for result in known)
     factor = sum(result.seconds for result in known) / expected if expected else 1.0
-    return factor * sum(part.seconds for part in left if not skip_reason(part))
+    return factor * sum(max((part.seconds for part in group if not skip_reason(part)), default=0) for group in left)
 
 
 def summary(results: list[Result]) -> list[str]:
@@ -133,10 +165,13 @@ def say(text: str) -> None:
 def main() -> int:
     """Run all parts; exit 1 if one failed."""
     done: list[Result] = []
-    for number, part in enumerate(PARTS, start=1):
-        minutes = max(1, round(estimate_s(done, PARTS[number - 1 :]) / 60))
-        say(f"part {number} of {len(PARTS)}: {part.target}, {part.what} (all that is left: about {minutes} min)")
-        done.append(run_part(part))
+    for number, group in enumerate(GROUPS):
+        minutes = max(1, round(estimate_s(done, GROUPS[number:]) / 60))
+        what = "; ".join(f"{part.target}, {part.what}" for part in group)
+        first, last, parts = len(done) + 1, len(done) + len(group), sum(map(len, GROUPS))
+        which = f"part {first}" if first == last else f"parts {first} to {last}"
+        say(f"{which} of {parts}: {what} (all that is left: about {minutes} min)")
+        done += run_group(group)
     say("all parts")
     sys.stdout.write("\n".join(summary(done)) + "\n")
     return 1 if any(result.exit_code for result in done) else 0

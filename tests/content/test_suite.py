@@ -23,7 +23,7 @@ def test_ci_runs_the_two_commands_of_the_readme_and_nothing_else() -> None:
     assert commands == ["export DDP_PLAY_REQUIRE_LAB=1", "make demo", "make test"]
 
 
-@pytest.mark.parametrize("part", suite.PARTS, ids=lambda part: part.target)
+@pytest.mark.parametrize("part", [part for group in suite.GROUPS for part in group], ids=lambda part: part.target)
 def test_a_part_is_a_target_and_has_the_engine_it_needs(part: suite.Part) -> None:
     rule = re.search(rf"^{part.target}:(.*?)(?:##.*)?$", MAKEFILE, re.MULTILINE)
     assert rule
@@ -63,8 +63,9 @@ def test_there_is_one_line_per_part_and_one_per_reason_for_skipping() -> None:
 
 def test_the_estimate_follows_the_speed_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(suite, "skip_reason", lambda _part: "")
-    assert suite.estimate_s([], (CHECK, LAB)) == 150
-    assert suite.estimate_s([suite.Result(CHECK, 0, 100.0)], (LAB,)) == 200
+    assert suite.estimate_s([], ((CHECK,), (LAB,))) == 150
+    assert suite.estimate_s([], ((CHECK, LAB),)) == 100
+    assert suite.estimate_s([suite.Result(CHECK, 0, 100.0)], ((LAB,),)) == 200
     assert suite.estimate_s([suite.Result(CHECK, 0, 100.0)], ()) == 0
 
 
@@ -89,6 +90,27 @@ def test_a_part_runs_its_target_and_its_failure_is_the_parts(
     assert result.exit_code == 2
     assert result.counts == Counter(passed=3)
     assert capfd.readouterr().out.splitlines()[:2] == ["3 passed in 0.1s", "-rs"]
+
+
+def test_parts_of_a_group_run_at_the_same_time_and_each_is_shown_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    wait = "timeout 30 sh -c 'until [ -e {} ]; do sleep 0.05; done'; sleep {}"
+    wait = f"@echo a; touch $@; {wait}; echo b; echo '1 passed in 1s'"
+    rules = [f"check:\n\t{wait.format('lab-tests', 0)}\n", f"lab-tests:\n\t{wait.format('check', 0.3)}\n"]
+    (tmp_path / "Makefile").write_text("".join(rules))
+    monkeypatch.setattr(suite, "ROOT", tmp_path)
+    monkeypatch.setattr(suite, "skip_reason", lambda _part: "")
+    monkeypatch.delenv("MAKEFLAGS", raising=False)
+    results = suite.run_group((CHECK, LAB))
+    assert [(result.part, result.exit_code, result.counts) for result in results] == [
+        (part, 0, Counter(passed=1)) for part in (CHECK, LAB)
+    ]
+    shown = capfd.readouterr().out
+    assert [line for line in shown.splitlines() if line.startswith("==>")] == [
+        f"==> {name}, which has ended" for name in ("check", "lab-tests")
+    ]
+    assert shown.count("a\nb\n") == 2
 
 
 def test_missing_programs_are_named_by_their_packages(tmp_path: Path) -> None:
