@@ -80,11 +80,14 @@ slurm-faults: $(STAMP) needs ## every row of the fault table that makes sense on
 
 run-tests: $(STAMP) needs
 	@echo "==> real gloo ranks and whole runs on this machine"
-	@$(BIN)/pytest -q --durations 15 --numprocesses 2 --dist worksteal tests/dist tests/run
+	@$(BIN)/pytest -q --durations 15 --numprocesses 2 --dist worksteal -m 'not long' tests/dist tests/run
 	@echo "==> remedies: the rows that need no lab"
 	@$(BIN)/pytest -q --durations 5 --numprocesses 2 --dist worksteal tests/remedies
 	@echo "==> faults: the rows that need no lab"
 	@DDP_PLAY_FAULTS_SLACK=$${DDP_PLAY_FAULTS_SLACK:-3} $(BIN)/pytest -q --durations 15 tests/faults
+
+long-tests: $(STAMP) needs ## tests of runs and roles on this machine that take long: no part of `make test`
+	@$(BIN)/pytest -q --durations 15 --numprocesses 2 --dist worksteal -m long tests/dist tests/run
 
 wheel-demo: $(STAMP)
 	@echo "==> the demo from a wheel in a clean environment outside the checkout"
@@ -130,7 +133,7 @@ frameworks: $(STAMP) engine ## jobs of Accelerate, Lightning, Transformers and D
 	@DDP_PLAY_REQUIRE_FRAMEWORKS=1 $(BIN)/pytest -q --durations 15 tests/lab/test_frameworks.py
 
 venv: $(STAMP) ## create .venv with everything development needs
-.PHONY: venv molecule vm matrix mutants frameworks gpu-tests
+.PHONY: long-tests venv molecule vm matrix mutants frameworks gpu-tests
 
 matrix: $(STAMP) engine ## every way to meet, more of them and for longer than in CI
 	@DDP_PLAY_WIDE=1 $(BIN)/pytest -q tests/lab/test_matrix.py

@@ -82,6 +82,7 @@ def test_collectives_that_crash_are_results_and_those_after_them_are_tried(play:
     assert play.left_on_host() == []
 
 
+@pytest.mark.long
 def test_a_crash_of_rank_1_alone_after_a_hang_of_rank_0(play: Play) -> None:
     """Rank 0 sees a closed connection, which is no result of the collective; its hang before is one."""
     calls = (("0", "reduce", "hang"), ("1", "all_gather_coalesced", "crash"))
@@ -93,6 +94,7 @@ def test_a_crash_of_rank_1_alone_after_a_hang_of_rank_0(play: Play) -> None:
     assert [further["exit_code"] for further in run["further_runs"]] == [0]
 
 
+@pytest.mark.long
 def test_ctrl_c_in_the_run_after_a_crash(play: Play) -> None:
     calls = (("all", "all_gather_coalesced", "crash"), ("all", "gather", "hang"))
     child = play.start(*words(play, *calls), "--json")

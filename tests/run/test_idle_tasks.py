@@ -67,6 +67,7 @@ def counted(task: dict[str, Any]) -> bool:
     return not result.get("skipped") and result["action"].rpartition(".")[2] not in ACTIONS_WITHOUT_EFFECT
 
 
+@pytest.mark.long
 def test_tasks_of_a_gpu_host_on_which_nothing_is_to_do(tmp_path: Path) -> None:
     """cluster_users, scratch, cuda_toolkit and nfs_client, which a site turns on, add one each."""
     found = Counter(

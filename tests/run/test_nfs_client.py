@@ -134,11 +134,13 @@ def test_the_line_of_the_site_returns_after_a_first_run_that_failed_at_the_mount
     assert host.steps(script) == host.site
 
 
+@pytest.mark.long
 def test_removal_mounts_the_file_system_of_the_site_again(host: Host) -> None:
     assert host.steps("main first; remove removed; cmp /etc/fstab {work}/site\n" + SHOW).split() == THEIRS
     assert "left on here: data on the server of" in host.said("removed")
 
 
+@pytest.mark.long
 def test_a_removal_goes_on_if_the_server_of_the_site_is_away_and_names_the_command(host: Host) -> None:
     script = """
     main first; echo vers=4.1 > {work}/refuses
@@ -159,11 +161,13 @@ def test_the_mount_of_the_site_is_back_if_the_new_one_fails(host: Host) -> None:
     assert f"What was mounted on {host.mountpoint} before is mounted again" in said
 
 
+@pytest.mark.long
 def test_check_mode_passes_where_the_mount_of_another_server_would_be_replaced(host: Host) -> None:
     host.given["nfs_client_mounts"][0]["path"] = "/other"
     assert host.steps("main first --check; cmp /etc/fstab {work}/site\n" + SHOW).split() == THEIRS
 
 
+@pytest.mark.long
 def test_a_mount_that_cannot_return_is_named_with_its_command(host: Host) -> None:
     host.steps("echo /data > {work}/refuses; ! main first; cmp /etc/fstab {work}/site\n")
     said = host.said("first")

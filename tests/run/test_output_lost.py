@@ -51,6 +51,7 @@ def test_a_full_standard_output_is_named(play: Play, words: str) -> None:
     assert piped(play, words, ">&-")[0] == 0
 
 
+@pytest.mark.long
 def test_a_million_lines_take_little_time_and_memory(play: Play) -> None:
     job = play.job({"command": MANY, "check": "none"})
     before = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -170,6 +170,7 @@ test -e {mountpoint}/file
 """
 
 
+@pytest.mark.long
 def test_the_role_makes_mounts_verifies_and_gives_back(disk: str, tmp_path: Path) -> None:
     """What deprovision leaves is mounted again by the next provisioning, with its data; scratch_wipe empties it.
 

@@ -165,6 +165,7 @@ def test_gc_names_what_is_kept_and_removes_it_on_request(play: Play, tree: Path)
     assert launch(play)["source_bytes_sent"] > 1_000_000
 
 
+@pytest.mark.long
 def test_a_host_process_that_is_killed_while_it_keeps_pieces(play: Play, tree: Path) -> None:
     for number in range(40):
         (tree / f"weights{number}").write_bytes(os.urandom(1 << 20))

@@ -87,6 +87,7 @@ def test_three_controllers_start_in_the_order_in_which_they_began_to_wait(play: 
     assert order(play) == ["first", "c", "a", "b"]
 
 
+@pytest.mark.long
 def test_a_run_that_needs_two_slots_is_not_starved_by_runs_that_need_one(play: Play) -> None:
     """One of two slots is free all the time. Whoever gives up or is stopped meanwhile leaves the queue."""
     begin(play, "first", 2)
