@@ -45,18 +45,19 @@ def place(server: SshServer, user: str = "ops") -> Path:
     return next(runs.glob("*/1.b"))
 
 
-def inventory(play: Play, server: SshServer) -> Path:
+def inventory(play: Play, server: SshServer, *, spares: tuple[str, ...] = ()) -> Path:
     here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "ddp_python": sys.executable}
-    return play.write("hosts.json", json.dumps({"ranks": {"hosts": {"a": here, "b": server.host("ops")}}}))
+    named = {"a": here, "b": server.host("ops"), **dict.fromkeys(spares, here)}
+    return play.write("hosts.json", json.dumps({"ranks": {"hosts": named}}))
 
 
-def begin(play: Play, hosts: Path) -> subprocess.Popen[str]:
+def begin(play: Play, inventory: Path, **variables: Any) -> subprocess.Popen[str]:
     """A run called night whose rank 0 has begun."""
     (play.cwd / "source").mkdir()
     play.write("source/train.py", "")
     wanted = {"source": str(play.cwd / "source"), "artifacts": ["*.txt"], "command": ["sh", "-c", COMMAND]}
     times: dict[str, Any] = {**FAST, "ranks_per_host": 1, "host_timeout": 3}
-    child = play.start("run", play.job({**wanted, **times}), "-i", hosts, "--name", "night")
+    child = play.start("run", play.job({**wanted, **times, **variables}), "-i", inventory, "--name", "night")
     wait_until(lambda: begun(play, "night", 1, ranks=1) or child.poll() is not None, timeout_s=90, what="rank 0")
     return child
 
@@ -98,4 +99,31 @@ def test_attach_collects_from_a_host_that_was_lost_and_is_back(play: Play, b: Ss
     assert (after["uncollected"], after["missing"], after["left_behind"]) == ([], [], {})
     assert after["verdict"] == ended["verdict"]
     assert after["ranks"][1]["log_bytes"] == len(whole)
+    assert b.left_behind("ops") == []
+
+
+def test_a_host_that_is_back_before_a_restart_keeps_the_end_of_its_logs(play: Play, b: SshServer) -> None:
+    """It was cleaned at once, and all that its ranks had written while nobody could reach it was lost."""
+    hosts = inventory(play, b, spares=("c",))
+    command = ["sh", "-c", f"test -e {play.cwd}/lost && exit 0; {COMMAND}"]
+    child = begin(play, hosts, command=command, restarts=1, hosts=2, spares=["c"], lease=60)
+    log = place(b) / "logs" / "rank-1.log"
+    wait_until(lambda: log.exists() and log.stat().st_size > 20, timeout_s=30, what="rank 1")
+    away = keys(b).rename(keys(b).with_suffix(".away"))
+    assert b.cut() > 0
+    (play.cwd / "lost").touch()
+    run = play.home / "runs" / "night"
+    before = log.stat().st_size
+    wait_until(lambda: play.document(run)["status"] == "waiting", timeout_s=60, what="the wait for b")
+    away.rename(keys(b))
+    _, err = child.communicate(timeout=90)
+    assert child.returncode == 0, err
+    ended = play.document(run)
+    assert (ended["attempt"], ended["hosts"], ended["left_behind"]) == (2, ["a", "c"], {}), err
+    lines = (run / "attempts" / "1" / "logs" / "rank-1.log").read_text().splitlines()
+    assert lines == ["attempt 1", *map(str, range(1, len(lines)))]
+    assert sum(len(line) + 1 for line in lines) > before
+    model = int((run / "attempts" / "1" / "artifacts" / "b" / "model.txt").read_text())
+    assert model in (len(lines) - 1, len(lines) - 2)
+    assert json.loads((run / "attempts" / "1" / "outcome.json").read_text())["missing"] == []
     assert b.left_behind("ops") == []

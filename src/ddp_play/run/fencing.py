@@ -7,14 +7,14 @@ does not answer, the guard ends the ranks when their lease expires: the controll
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.errors import HostNotReady, Interrupted
 from ddp_play.run.attempt_assignment import links_of
 from ddp_play.run.collect_and_clean import left_files
 from ddp_play.run.host_links import Gang
-from ddp_play.run.host_spec import only_copy_on_hosts
+from ddp_play.run.kept_output import order_to_keep, own_rows
 from ddp_play.run.left_files import LeftFiles
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 POLL_S = 0.5
 # A guard checks its lease every 0.2 s and repeats the kill every second; the margin is for a host under load.
 FENCE_MARGIN_S = 5.0
-OnKept = Callable[[str, list[str]], None]  # (host, rows that name the directories kept there and why)
+OnKept = Callable[[str, list[str]], None]  # (host, rows that name what was kept there and why)
 
 
 def dead_after(link: Link, plan: Plan) -> float:
@@ -48,22 +48,23 @@ def fence(
     stop_requests: StopRequests,
     journal: Journal,
     *,
+    uncollected: Collection[str],
     on_kept: OnKept,
     presence: Presence,
 ) -> set[str]:
     """Wait until each host has cleaned up or its lease has expired (`unfenced`: host -> that monotonic time).
 
-    Returns the hosts that still have to be cleaned. Calls `on_kept` for working directories that stay on a host
-    because they were not collected. Keeps the `presence` on the other hosts. HostNotReady if a host has no such time
-    (inf), or answers during the wait that it could not end or remove everything; Interrupted after a person's stop
-    request.
+    Returns the hosts that still have to be cleaned. Those that are `uncollected` keep logs, results and working
+    directory, and `on_kept` is called for them. Keeps the `presence` on the other hosts. HostNotReady if a host has no
+    such time (inf), or answers during the wait that it could not end or remove everything; Interrupted after a person's
+    stop request.
     """
     if not unfenced:
         return set()
     _refuse_if_ranks_may_run({host: [] for host, moment in unfenced.items() if moment == float("inf")}, assignment)
     waits_s = max(unfenced.values()) - time.monotonic()
     journal.emit("waiting", for_hosts=sorted(unfenced), at_most_s=round(max(0.0, waits_s), 1))
-    cleaner = _LostHostsCleaner(assignment, set(unfenced), on_kept, presence)
+    cleaner = _LostHostsCleaner(assignment, set(unfenced), uncollected, on_kept, presence)
     try:
         while not all(host in cleaner.cleaned or time.monotonic() > moment for host, moment in unfenced.items()):
             cleaner.poll()
@@ -94,9 +95,15 @@ def _refuse_if_ranks_may_run(left: dict[str, list[str]], assignment: Assignment)
 class _LostHostsCleaner:
     """Cleanup of hosts that may come back: retries their channels and sends no heartbeat, so that leases expire."""
 
-    def __init__(self, assignment: Assignment, hosts: set[str], on_kept: OnKept, presence: Presence) -> None:
-        plan = assignment.plan
-        self._keep_src = only_copy_on_hosts(plan)
+    def __init__(
+        self,
+        assignment: Assignment,
+        hosts: set[str],
+        uncollected: Collection[str],
+        on_kept: OnKept,
+        presence: Presence,
+    ) -> None:
+        self._uncollected = uncollected
         self._on_kept = on_kept
         self.cleaned: set[str] = set()
         self.left: dict[str, list[str]] = {}  # host that answered -> what it could not end or remove
@@ -116,19 +123,19 @@ class _LostHostsCleaner:
         for link in self._gang.links:
             if link.place is not None and self._requested.get(link.name) != id(link.channel):
                 self._requested[link.name] = id(link.channel)
-                self._gang.tell("clean", links=[link], run_paths=[], keep_src=self._keep_src)
+                order = order_to_keep(link, []) if link.name in self._uncollected else {"keep_src": False}
+                self._gang.tell("clean", links=[link], run_paths=[], **order)
             if "cleaned" in link.replies and link.name not in self.cleaned:
-                self._take_reply(link.name, link.replies["cleaned"])
+                self._take_reply(link, link.replies["cleaned"])
 
-    def _take_reply(self, host: str, reply: dict[str, Any]) -> None:
+    def _take_reply(self, link: Link, reply: dict[str, Any]) -> None:
         if reply["left"]:
-            self.left[host] = reply["left"]
+            self.left[link.name] = reply["left"]
             return
-        self.left.pop(host, None)
-        self.cleaned.add(host)
-        if reply.get("kept"):
-            collects = left_files(self._gang).collects
-            self._on_kept(host, [f"{path}: not collected, the host was lost; {collects}" for path in reply["kept"]])
+        self.left.pop(link.name, None)
+        self.cleaned.add(link.name)
+        if rows := own_rows(link, reply.get("kept") or [], left_files(self._gang)):
+            self._on_kept(link.name, rows)
 
     def close(self) -> None:
         """Close the channels."""

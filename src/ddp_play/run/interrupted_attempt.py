@@ -110,6 +110,7 @@ class _Interrupted:
             unfenced,
             StopRequests(self.paths),
             Journal(self.paths.events),
+            uncollected=found.away,
             on_kept=lambda host, rows: files.note_kept(attempt, {host: rows}),
             presence=Presence(),
         )

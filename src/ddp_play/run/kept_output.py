@@ -58,6 +58,16 @@ def kept_rows(link: Link, kept: list[str], after: LeftFiles, limit_mib: int = 0)
     """
     if is_collected(link) or link.place is None:
         return [after.kept(path, limit_mib) for path in kept]
-    top = link.place.directory
-    others = [path for path in kept if not path.startswith(f"{top}/")]
-    return [after.uncollected(path) for path in ([top] if len(others) < len(kept) else []) + others]
+    others = [path for path in kept if not _is_own(path, link)]
+    return [*own_rows(link, kept, after), *map(after.uncollected, others)]
+
+
+def own_rows(link: Link, kept: list[str], after: LeftFiles) -> list[str]:
+    """The row about the directory of an attempt that is not collected, if the host has kept any of it."""
+    if link.place is None or not any(_is_own(path, link) for path in kept):
+        return []
+    return [after.uncollected(link.place.directory)]
+
+
+def _is_own(path: str, link: Link) -> bool:
+    return link.place is not None and path.startswith(f"{link.place.directory}/")

@@ -156,6 +156,7 @@ class RestartLoop:
                 tried.unfenced,
                 self.stop_requests,
                 self.journal,
+                uncollected=tried.unfenced if tried.signalled else (),
                 on_kept=self._on_kept,
                 presence=self._presence,
             )
@@ -277,6 +278,7 @@ class RestartLoop:
             collected.unfenced,
             self.stop_requests,
             self.journal,
+            uncollected=collected.uncollected,
             on_kept=self._on_kept,
             presence=self._presence,
         )
@@ -285,7 +287,7 @@ class RestartLoop:
         self._lost_host_files.note_cleaned(self.assignment.attempt, set(collected.unfenced) - uncleaned)
 
     def _on_kept(self, host: str, rows: list[str]) -> None:
-        """A lost host is back and has ended its ranks; its working directory stays until the end of the run."""
+        """A lost host is back and has ended its ranks; its files stay until the end of the run."""
         self._lost_host_files.note_kept(self.assignment.attempt, {host: rows})
         self._lost_host_files.note_uncollected(self.assignment.attempt, [host])
 

@@ -47,7 +47,9 @@ def _often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ddp_play.run.host_links.RECONNECT_S", 0.05)
 
 
-def fenced(stage: Stage, kept: list[Any] | None = None, **waits_s: float) -> set[str]:
+def fenced(
+    stage: Stage, kept: list[Any] | None = None, uncollected: tuple[str, ...] = (), **waits_s: float
+) -> set[str]:
     """Wait for these hosts, at most so long."""
     now = time.monotonic()
     return fence(
@@ -55,6 +57,7 @@ def fenced(stage: Stage, kept: list[Any] | None = None, **waits_s: float) -> set
         {host: now + wait for host, wait in waits_s.items()},
         StopRequests(stage.paths),
         Journal(stage.paths.events),
+        uncollected=uncollected,
         on_kept=lambda host, rows: (kept if kept is not None else []).append((host, rows)),
         presence=Presence(),
     )
@@ -138,26 +141,17 @@ def test_a_stop_ends_the_wait(make: Make) -> None:
     assert all(channel.broken for channel in stage.far["h2"].channels), "the channels are closed"
 
 
-@pytest.mark.parametrize(
-    ("values", "keep"),
-    [
-        ({"source": "/code", "artifacts": ["*.pt"]}, True),
-        ({"source": "/code", "artifacts": []}, False),
-        ({"artifacts": ["*.pt"]}, False),
-    ],
-)
-def test_the_only_copy_of_artifacts_is_kept_and_named_once(make: Make, values: dict[str, Any], keep: bool) -> None:
-    stage = make(2, **values)
-    stage.far["h2"].answers["clean"] = [encode("cleaned", left=[], kept=["/state/src"] if keep else [])]
+@pytest.mark.parametrize("uncollected", [("h1", "h2"), ("h1",)])
+def test_what_was_not_collected_is_kept_and_named_once(make: Make, uncollected: tuple[str, ...]) -> None:
+    """The end of the logs of a host that was lost is nowhere else."""
+    stage = make(2, source="/code")
+    keep = "h2" in uncollected
+    own = ["/state/h2/src", "/state/h2/logs", "/state/h2/rank-1"]
+    stage.far["h2"].answers["clean"] = [encode("cleaned", left=[], kept=[*own, "/shared/r"] if keep else [])]
     stage.far["h1"].answers["clean"] = []
     kept: list[Any] = []
-    assert fenced(stage, kept, h1=0.3, h2=0.3) == {"h1"}
-    assert stage.far["h2"].order("clean")["keep_src"] is keep
-    row = "/state/src: not collected, the host was lost; ddp-play attach calm-otter-1 collects it"
+    assert fenced(stage, kept, uncollected, h1=0.3, h2=0.3) == {"h1"}
+    order = stage.far["h2"].order("clean")
+    assert (order["keep_src"], order.get("keep", [])) == (keep, ["logs", "rank-1"] if keep else [])
+    row = "/state/h2: not collected; ddp-play attach calm-otter-1 collects it"
     assert kept == ([("h2", [row])] if keep else [])
-
-
-def test_artifacts_on_a_shared_directory_are_not_kept_on_the_host(staged: Make) -> None:
-    stage = staged(2, source="/code", artifacts=["*.pt"])
-    assert fenced(stage, h2=30.0) == set()
-    assert stage.far["h2"].order("clean")["keep_src"] is False

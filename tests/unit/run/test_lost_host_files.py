@@ -244,7 +244,7 @@ def test_two_processes_do_not_collect_at_once(make: Make) -> None:
 
 @pytest.mark.parametrize("back", [True, False])
 def test_a_lost_host_that_comes_back_keeps_what_nobody_has_collected(staged: Make, back: bool) -> None:
-    """Without a shared directory its artifacts are nowhere else: they are collected at the end of the run."""
+    """It is cleaned of all else at once, and they are collected at the end of the run."""
     stage = staged(2, 1, host_timeout=0.6, lease="1h", mount=None, source="/code")
     ends_when_told(stage, "h1")
     by_attempt(stage, "h2", a1={"state": "running"})
@@ -254,16 +254,16 @@ def test_a_lost_host_that_comes_back_keeps_what_nobody_has_collected(staged: Mak
 
     def clean(header: Header, _payload: bytes) -> list[bytes]:
         told.append(header["keep_src"])
-        stage.far["h2"].answers["follow"] = []  # its state went with the other files
+        by_attempt(stage, "h2", a1={"state": "exited", "exit_code": 137})
         stage.far["h2"].answers["fetch"] = [encode("fetched", artifacts=[], missing=[])] if back else broken
-        return [encode("cleaned", left=[], kept=["/state/h2/src"] if header["keep_src"] else [])]
+        return [encode("cleaned", left=[], kept=["/state/h2/logs"] if header["keep_src"] else [])]
 
     stage.far["h2"].answers["clean"] = clean
     by_attempt(stage, "h3", a2=OK)
     outcome = stage.supervisor().run()
     assert outcome.status is RunStatus.SUCCEEDED
     assert told == ([True, False] if back else [True])
-    row = "/state/h2/src: not collected, the host was lost; ddp-play attach calm-otter-1 collects it"
+    row = "/state/h2: not collected; ddp-play attach calm-otter-1 collects it"
     assert outcome.left == ({} if back else {"h2": [row]})
     assert stage.document["uncollected"] == ([] if back else [{"attempt": 1, "host": "h2"}])
     assert stage.document["left_behind"] == outcome.left
