@@ -98,7 +98,7 @@ engine: $(STAMP) needs
 
 lab-tests: $(STAMP) engine
 	@echo "==> a lab of real hosts"
-	@$(BIN)/pytest -q --durations 15 --numprocesses 2 --dist loadfile tests/lab $(LONG:%=--ignore %) $(ALONE:%=--ignore %)
+	@$(BIN)/pytest -q --durations 15 --numprocesses 2 --dist loadfile -m 'not long' tests/lab $(LONG:%=--ignore %) $(ALONE:%=--ignore %)
 	@echo "==> a lab of real hosts: checks that measure"
 	@$(BIN)/pytest -q --durations 5 $(ALONE)
 

@@ -104,6 +104,7 @@ def test_accounts_come_and_go(lab: Lab, key: Path) -> None:
     assert lab.on("h1", "sudo stat --format %u:%g /home/trainer") == "2001:2001"  # what people have stays
 
 
+@pytest.mark.long
 def test_a_lost_key_and_a_lost_membership_are_found_and_mended(lab: Lab, key: Path) -> None:
     play(lab, "provision", key)
     lab.on("h2", "sudo rm /home/trainer/.ssh/authorized_keys; sudo gpasswd --delete trainer vision")

@@ -115,6 +115,7 @@ def test_another_image_of_the_same_name_on_one_host(site: Lab, tmp_path: Path) -
     assert "is not the same on all hosts" in rows[0]["value"]
 
 
+@pytest.mark.long
 def test_a_directory_that_the_ranks_user_cannot_write_to(site: Lab, tmp_path: Path) -> None:
     mode = site.on("h1", f"stat -c %a {SHARED}")
     site.on("h1", f"sudo chmod 755 {SHARED}")
@@ -155,6 +156,7 @@ def hung(site: Lab) -> Iterator[Lab]:
     site.on("h2", f"sudo rm {SITE}/python/sitecustomize.py")
 
 
+@pytest.mark.long
 def test_a_container_that_hangs_costs_its_own_limit_and_is_not_run(hung: Lab, tmp_path: Path) -> None:
     began = time.monotonic()
     rows = checked(hung, playbook(tmp_path), code=69)
@@ -171,6 +173,7 @@ def test_a_time_budget_is_kept_with_a_container_that_hangs(hung: Lab, tmp_path: 
     assert ("rank container", "not run", ["h2"]) in bad(rows)
 
 
+@pytest.mark.long
 def test_nothing_is_left_where_the_controller_is_killed(hung: Lab, tmp_path: Path) -> None:
     words = [COMMAND, "check", playbook(tmp_path), "-i", str(hung.inventory)]
     process = subprocess.Popen(

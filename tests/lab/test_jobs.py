@@ -18,7 +18,7 @@ from .rank_jobs import document, fresh, job, train
 
 
 @pytest.mark.usefixtures("clean_hosts")
-@pytest.mark.parametrize("method", ["env", "tcp", "file"])
+@pytest.mark.parametrize("method", ["env", *(pytest.param(name, marks=pytest.mark.long) for name in ("tcp", "file"))])
 def test_training_over_three_hosts(torch_on_hosts: Lab, tmp_path: Path, method: str) -> None:
     lab = torch_on_hosts
     name = fresh(f"train-{method}")

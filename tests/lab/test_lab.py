@@ -43,6 +43,15 @@ def test_up_twice_changes_nothing(lab3: Lab) -> None:
     assert (labelled(["ps", "--all"], lab3.name), lab3.inventory.read_text()) == before
 
 
+def test_a_host_can_set_the_kernel_although_the_engine_was_reading_it(lab3: Lab) -> None:
+    """The mount that hides it was busy while the engine started a program in the host, and stayed."""
+    image = docker("inspect", "--format", "{{.Image}}", labelled(["ps"], lab3.name)[0])
+    entry = "exec 3< /proc/sys/kernel/hostname; sed '$d' /usr/local/sbin/entry.sh | sh"
+    rights = [f"--{option}=unconfined" for option in ("security-opt=seccomp", "security-opt=apparmor")]
+    words = [*rights, "--cap-add=SYS_ADMIN", "--entrypoint=sh", image, "-c"]
+    assert docker("run", "--rm", *words, f"{entry}; echo 77 > /proc/sys/net/core/somaxconn && echo set") == "set"
+
+
 def test_up_with_other_options_is_refused(lab3: Lab) -> None:
     done = lab3.play("lab", "up", "--name", lab3.name, "--hosts", "2")
     assert done.returncode == 64

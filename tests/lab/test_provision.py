@@ -129,6 +129,7 @@ def test_verify_passes_and_names_what_was_broken(bare: Lab, site: Path) -> None:
 
 
 @pytest.mark.usefixtures("first")
+@pytest.mark.long
 def test_a_masked_engine_is_named_with_the_command_that_helps(bare: Lab, site: Path) -> None:
     """Nothing can start it, and the role does not undo what somebody did on purpose."""
     bare.on("h2", "sudo systemctl mask --now docker.service docker.socket")
@@ -180,6 +181,7 @@ def test_limits_that_a_host_cannot_give_are_lowered(bare: Lab) -> None:
 
 
 @pytest.mark.usefixtures("first")
+@pytest.mark.long
 def test_a_host_is_taken_out_and_comes_back(bare: Lab, site: Path) -> None:
     """Deprovision undoes what provision did and says what it leaves; one host alone is provisioned again."""
     images = json.dumps({"image_distribution_images": [{"name": SLIM}]})

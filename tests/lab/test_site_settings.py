@@ -59,6 +59,7 @@ def test_the_firewall_leaves_the_port_open_over_which_ansible_came(lab: Lab, tmp
         assert connection.recv(20).startswith(b"SSH-2.0")
 
 
+@pytest.mark.long
 def test_the_domain_of_nfs_names_is_the_one_that_the_host_uses(lab: Lab, tmp_path: Path) -> None:
     """nfsidmap reads idmapd.conf and idmapd.conf.d, not nfs.conf; an empty domain gives back the site's."""
     lab.on(HOST, SSHD, user="root")
