@@ -141,6 +141,7 @@ PACKAGES = (
             "garbage_collection": ("kept_sources",),
             "allocated_controller": ("signals",),
             "engine_runs": ("lost_controller",),
+            "kept_output": ("until_collected",),
             "restart_loop": ("between_attempts", "requeue", "slots"),
             "slot_wait": ("places",),
             "supervisor": ("take_over",),

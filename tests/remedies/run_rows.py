@@ -202,7 +202,7 @@ ROWS = (
         "artifacts over the limit",
         AREA,
         "not all of it was collected",
-        "`ddp-play attach RUN --artifacts-max-mib VALUE` collects the rest",
+        "`ddp-play attach RUN --artifacts-max-mib VALUE` collects what exceeds the limit",
         large_artifact,
         0,
     ),

@@ -35,7 +35,7 @@ def ended(play: Play) -> dict[str, Any]:
     done = play("run", play.job({**job, "artifacts_max_mib": 2, "ranks_per_host": 2}), "-i", LOCAL, "--name", "night")
     assert done.code == 0, done.err
     assert "not collected from localhost: ckpt-2.pt, ckpt-3.pt (exceeds" in done.err
-    assert "ddp-play attach night --artifacts-max-mib 6 collects the rest" in done.err
+    assert "ddp-play attach night --artifacts-max-mib 6 collects what exceeds the limit" in done.err
     return play.document(play.home / "runs" / "night")
 
 
@@ -52,7 +52,7 @@ def test_nothing_removes_them_and_a_higher_limit_collects_them(play: Play, ended
     assert "ddp-play attach night collects it, or says how" in play("rm", "night", "--yes", "--with-artifacts").out
     plain = play("attach", "night")
     assert plain.code == 0, plain.err
-    assert "ddp-play attach night --artifacts-max-mib 6 collects the rest" in plain.out + plain.err
+    assert "ddp-play attach night --artifacts-max-mib 6 collects what exceeds the limit" in plain.out + plain.err
     assert kept(play) == whole
 
     some = play("attach", "night", "--artifacts-max-mib", "4")

@@ -17,9 +17,10 @@ from ddp_play.planning.short_lists import short_list
 from ddp_play.run.attempt_assignment import assignment_from_bundle
 from ddp_play.run.engine_runs import find
 from ddp_play.run.left_files import ARTIFACTS_MAX_MIB
-from ddp_play.run.lost_host_files import collect_uncollected, uncollected, waiting_files
+from ddp_play.run.lost_host_files import collect_uncollected
 from ddp_play.run.run_hooks import webhook_problem
 from ddp_play.run.submission import check_password, hosts_with_password, restart_problem, start_background
+from ddp_play.run.waiting_files import uncollected, waiting_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,7 +72,7 @@ def attach(
             _collect_what_waits(run, artifacts_max_mib or 0, ask)
             raise typer.Exit(print_end(find(run.paths.run_id), as_json=as_json))
         if artifacts_max_mib:
-            raise UsageError(f"{ARTIFACTS_MAX_MIB}: run {run.paths.run_id} has not ended", hint="use it when it has")
+            console.note(f"{ARTIFACTS_MAX_MIB} is for a run that has ended: give this command again then")
         if not run.attended:
             passwords = _ask_passwords(run, ssh=ask_pass, become=ask_become_pass)
             console.note(f"run {run.paths.run_id} has no supervisor: starting a new one")

@@ -25,7 +25,6 @@ from .protocol import (
     MAX_MISSING,
     MAX_PAYLOAD,
     METRICS,
-    MORE_MISSING,
     OVER_LIMIT,
     RESULT,
     path_problem,
@@ -70,13 +69,14 @@ class Missing:
 
     def __init__(self) -> None:
         self._rows: List[Dict[str, Any]] = []
-        self._more = 0
+        self._more, self._more_bytes = 0, 0
         self._ended = False
 
     def add(self, path: object, why: object, size: Optional[int] = None) -> None:
         """Name a file that was not sent. `size`: in bytes, if a higher limit would let it through."""
         if len(self._rows) == MAX_MISSING:
             self._more += 1
+            self._more_bytes += size or 0
             return
         words = (why.strerror or str(why)) if isinstance(why, OSError) else str(why)
         row: Dict[str, Any] = {"path": str(path), "why": words}
@@ -95,7 +95,8 @@ class Missing:
         if not self._more:
             return self._rows
         more = "more files, not counted" if self._ended else "%d more files" % self._more
-        return [*self._rows, {"path": more, "why": "%s %d" % (MORE_MISSING, MAX_MISSING)}]
+        row: Dict[str, Any] = {"path": more, "why": "the list ends after %d" % MAX_MISSING}
+        return [*self._rows, {**row, "size": self._more_bytes} if self._more_bytes else row]
 
 
 class Manifest:

@@ -56,9 +56,7 @@ MAX_DUMPS_BYTES = 256 << 20
 MAX_ARTIFACTS = 100_000
 MAX_MANIFEST_BYTES = 16 << 20
 MAX_MISSING = 1000
-# Why a file was not sent, and why the list of such files ends.
-OVER_LIMIT = "exceeds the rest of ddp_job_artifacts_max_mib"
-MORE_MISSING = "the list ends after"
+OVER_LIMIT = "exceeds the rest of ddp_job_artifacts_max_mib"  # why a file was not sent
 MAX_LINKS = 1000
 MAX_DEPTH = 64
 MAX_NAME_BYTES, MAX_PATH_BYTES = 255, 2048

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ddp_play.bundle.outcome import Outcome
@@ -37,7 +37,7 @@ class Collected:
     `kept`: host -> directories that were kept because they are not fully collected. `unfenced`: as in
     `NotStarted`, without hosts that confirmed the cleanup. `disk_full`: all files stay on the hosts, and no
     restart follows. `uncollected`: hosts of which the logs, or the results and artifacts, were not collected.
-    `incomplete`: hosts that kept files that they could not send -> as of `limit_needed`.
+    `incomplete`: as of `kept_output.incomplete`. `keeps`: as of `orders_to_keep`.
     """
 
     outcome: Outcome
@@ -46,3 +46,4 @@ class Collected:
     unfenced: dict[str, float] = field(default_factory=dict)
     disk_full: bool = False
     incomplete: dict[str, int] = field(default_factory=dict)
+    keeps: dict[str, dict[str, Any]] = field(default_factory=dict)

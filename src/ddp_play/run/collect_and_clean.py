@@ -12,7 +12,7 @@ from ddp_play.bundle.paths import read_json, read_rows, write_json
 from ddp_play.errors import DdpPlayError, Interrupted
 from ddp_play.guard.protocol import MAX_LINKS, MAX_MISSING
 from ddp_play.run.host_spec import run_paths
-from ddp_play.run.kept_output import is_collected, kept_rows, limit_needed, order_to_keep
+from ddp_play.run.kept_output import incomplete, is_collected, kept_rows, order_to_keep
 from ddp_play.run.left_files import LeftFiles
 
 if TYPE_CHECKING:
@@ -114,21 +114,31 @@ def collect(
         if "fetched" not in link.replies:
             missing.append({"host": link.name, "path": "results and artifacts", "why": link.lost or why})
         rows, collected = rows_of(link, link.replies.get("fetched", {}))
-        missing += rows
+        of_head = for_head is not None and link is asked[0]  # the shared directory is the head's, which is asked again
+        missing += [{**row, "host": plan.head} if of_head and "size" in row else row for row in rows]
         manifest += collected
+    manifest = [*_earlier_artifacts(paths, manifest), *manifest]
+    have = {(row["host"], row["path"]) for row in manifest}
+    missing = [row for row in missing if "size" not in row or (row["host"], row["path"]) not in have]
     return [*missing, *_write_manifest(paths, manifest)]
 
 
-def _write_manifest(paths: RunPaths, manifest: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Write the list of collected artifacts, if there are any. Returns a row if the disk is full.
+def _earlier_artifacts(paths: RunPaths, manifest: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of other hosts, and of files that the bundle has from an earlier collection and that are not sent again."""
+    hosts, found = {row["host"] for row in manifest}, {(row["host"], row["path"]) for row in manifest}
 
-    Rows of other hosts, which were collected earlier, stay.
-    """
+    def stays(row: dict[str, Any]) -> bool:
+        file = paths.artifacts / row["host"] / row["path"]
+        return row["host"] not in hosts or ((row["host"], row["path"]) not in found and file.is_file())
+
+    return [row for row in read_rows(paths.artifacts_manifest) if stays(row)]
+
+
+def _write_manifest(paths: RunPaths, manifest: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Write the list of collected artifacts, if there are any. Returns a row if the disk is full."""
     try:
         if manifest:
-            hosts = {row["host"] for row in manifest}
-            others = [row for row in read_rows(paths.artifacts_manifest) if row.get("host") not in hosts]
-            write_json(paths.artifacts_manifest, [*others, *manifest])
+            write_json(paths.artifacts_manifest, manifest)
     except OSError as error:
         if not is_full(error):
             raise
@@ -169,10 +179,10 @@ def clean(
     except DdpPlayError as error:
         journal.emit("warning", message=f"cleanup incomplete: {error.message}")
         answers = {link.name: link.replies.get("cleaned", {}) for link in gang.links}
-    after = left_files(gang)
+    after, missed = left_files(gang), incomplete(gang.links, missing)
     left = {name: answer["left"] for name, answer in answers.items() if answer.get("left")}
     kept = {
-        name: kept_rows(gang.link(name), answer["kept"], after, limit_needed(gang.link(name), missing))
+        name: kept_rows(gang.link(name), answer["kept"], after, missed.get(name, 0))
         for name, answer in answers.items()
         if answer.get("kept")
     }
@@ -181,7 +191,8 @@ def clean(
     for link in gang.links:
         if link.lost or "cleaned" not in link.replies:
             why = link.lost or "the host did not confirm the cleanup"
-            left[link.name] = [after.uncleaned(why, is_collected=is_collected(link))]
+            row = after.uncleaned(why, is_collected=is_collected(link), limit_mib=missed.get(link.name))
+            left[link.name] = [row]
     for path in () if restart_follows else uncollected:
         then = after.then(f"when it is back, {after.collects}")
         left[plan.head].append(f"{path}: ranks on {plan.head} may still write there; {then}")

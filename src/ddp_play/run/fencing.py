@@ -7,20 +7,21 @@ does not answer, the guard ends the ranks when their lease expires: the controll
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.errors import HostNotReady, Interrupted
 from ddp_play.run.attempt_assignment import links_of
 from ddp_play.run.collect_and_clean import left_files
 from ddp_play.run.host_links import Gang
-from ddp_play.run.kept_output import order_to_keep, own_rows
+from ddp_play.run.kept_output import own_rows
 from ddp_play.run.left_files import LeftFiles
 
 if TYPE_CHECKING:
     from ddp_play.bundle.journal import Journal
     from ddp_play.planning.plan_document import Plan
     from ddp_play.run.attempt_assignment import Assignment
+    from ddp_play.run.kept_output import Order
     from ddp_play.run.link import Link
     from ddp_play.run.presence import Presence
     from ddp_play.run.stop_requests import StopRequests
@@ -48,23 +49,23 @@ def fence(
     stop_requests: StopRequests,
     journal: Journal,
     *,
-    uncollected: Collection[str],
+    keeps: Mapping[str, Order],
     on_kept: OnKept,
     presence: Presence,
 ) -> set[str]:
     """Wait until each host has cleaned up or its lease has expired (`unfenced`: host -> that monotonic time).
 
-    Returns the hosts that still have to be cleaned. Those that are `uncollected` keep logs, results and working
-    directory, and `on_kept` is called for them. Keeps the `presence` on the other hosts. HostNotReady if a host has no
-    such time (inf), or answers during the wait that it could not end or remove everything; Interrupted after a person's
-    stop request.
+    Returns the hosts that still have to be cleaned. `keeps`: host -> fields of the order to clean, of hosts with files
+    that are not collected; `on_kept` is called for those that kept some. Keeps the `presence` on the other hosts.
+    HostNotReady if a host has no such time (inf), or answers during the wait that it could not end or remove
+    everything; Interrupted after a person's stop request.
     """
     if not unfenced:
         return set()
     _refuse_if_ranks_may_run({host: [] for host, moment in unfenced.items() if moment == float("inf")}, assignment)
     waits_s = max(unfenced.values()) - time.monotonic()
     journal.emit("waiting", for_hosts=sorted(unfenced), at_most_s=round(max(0.0, waits_s), 1))
-    cleaner = _LostHostsCleaner(assignment, set(unfenced), uncollected, on_kept, presence)
+    cleaner = _LostHostsCleaner(assignment, set(unfenced), keeps, on_kept, presence)
     try:
         while not all(host in cleaner.cleaned or time.monotonic() > moment for host, moment in unfenced.items()):
             cleaner.poll()
@@ -99,11 +100,11 @@ class _LostHostsCleaner:
         self,
         assignment: Assignment,
         hosts: set[str],
-        uncollected: Collection[str],
+        keeps: Mapping[str, Order],
         on_kept: OnKept,
         presence: Presence,
     ) -> None:
-        self._uncollected = uncollected
+        self._keeps = keeps
         self._on_kept = on_kept
         self.cleaned: set[str] = set()
         self.left: dict[str, list[str]] = {}  # host that answered -> what it could not end or remove
@@ -123,7 +124,7 @@ class _LostHostsCleaner:
         for link in self._gang.links:
             if link.place is not None and self._requested.get(link.name) != id(link.channel):
                 self._requested[link.name] = id(link.channel)
-                order = order_to_keep(link, []) if link.name in self._uncollected else {"keep_src": False}
+                order = self._keeps.get(link.name, {"keep_src": False})
                 self._gang.tell("clean", links=[link], run_paths=[], **order)
             if "cleaned" in link.replies and link.name not in self.cleaned:
                 self._take_reply(link, link.replies["cleaned"])

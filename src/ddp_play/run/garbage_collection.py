@@ -11,7 +11,7 @@ from ddp_play.errors import DiskFull, UsageError
 from ddp_play.guard.protocol import run_key, split_run_key
 from ddp_play.run.host_sweep import sweep_hosts
 from ddp_play.run.left_files import ARTIFACTS_MAX_MIB
-from ddp_play.run.lost_host_files import WaitingFiles, waiting_files
+from ddp_play.run.waiting_files import WaitingFiles, waiting_files
 
 if TYPE_CHECKING:
     from ddp_play.ansible.runner import Passwords, PlaybookRequest, PlaybookRunner
@@ -74,7 +74,8 @@ class Leftovers:
         files = self.lost.get(key, {}).get((int(row.get("attempt") or 0), str(row.get("host"))))
         if row.get("uncollected") and files is not None:
             limit = f" {ARTIFACTS_MAX_MIB} {files.limit_mib}" if files.limit_mib else ""
-            collects = "" if key in self.over else f"ddp-play attach {run}{limit} collects them, "
+            helps = "tries again" if files.incomplete and not limit else "collects them"
+            collects = "" if key in self.over else f"ddp-play attach {run}{limit} {helps}, "
             which = "some of its files" if files.incomplete else "its files"
             return f"{which} were not collected when the run ended: {collects}{removes}"
         controllers = [

@@ -7,6 +7,7 @@ lease has expired since this process holds the run's lock, because from then on 
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ddp_play.ansible.runner import Passwords
@@ -18,6 +19,7 @@ from ddp_play.run import judged_outcome, requeue
 from ddp_play.run.attempt_assignment import assignment_from_bundle
 from ddp_play.run.attempt_history import AttemptHistory
 from ddp_play.run.fencing import FENCE_MARGIN_S, fence
+from ddp_play.run.kept_output import keep_all_of
 from ddp_play.run.lost_host_files import LostHostFiles, collect_late
 from ddp_play.run.presence import Presence
 from ddp_play.run.restart_choice import restart_policy
@@ -98,10 +100,10 @@ class _Interrupted:
         self.assignment.hooks.tell(RESTART, self.paths, **told)
 
     def _collect_and_fence(self) -> None:
-        files, attempt = LostHostFiles(self.bundle), self.assignment.attempt
-        files.note_uncollected(attempt, self.hosts)
+        attempt = self.assignment.attempt
+        LostHostFiles(self.bundle).note_uncollected(attempt, self.hosts)
         found = collect_late(self.assignment, self.hosts, self.bundle, newest=False, open_s=OPEN_S)
-        confirmed, timeouts = {*found.gone, *found.collected} - found.left.keys(), self.assignment.plan.timeouts
+        confirmed, timeouts = {*found.gone, *found.collected} - set(found.unconfirmed), self.assignment.plan.timeouts
         # a host that was asked here may have taken that for the controller, which renews its lease
         moment = time.monotonic() + timeouts["lease"] + timeouts["grace"] + FENCE_MARGIN_S
         unfenced = dict.fromkeys(self.hosts - confirmed, moment)
@@ -110,8 +112,8 @@ class _Interrupted:
             unfenced,
             StopRequests(self.paths),
             Journal(self.paths.events),
-            uncollected=found.away,
-            on_kept=lambda host, rows: files.note_kept(attempt, {host: rows}),
+            keeps=keep_all_of(self.assignment.plan, found.away) | found.keeps,
+            on_kept=partial(LostHostFiles(self.bundle).on_kept, attempt),
             presence=Presence(),
         )
 

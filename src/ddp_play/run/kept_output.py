@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.guard.protocol import LOGS, MORE_MISSING, OVER_LIMIT, rank_dir_name
+from ddp_play.guard.protocol import LOGS, rank_dir_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
+    from ddp_play.planning.plan_document import Plan
     from ddp_play.run.left_files import LeftFiles
     from ddp_play.run.link import Link
+
+Order = dict[str, Any]  # fields of the order to clean
 
 
 def is_collected(link: Link) -> bool:
@@ -19,18 +22,29 @@ def is_collected(link: Link) -> bool:
     return {"drained", "fetched"} <= link.replies.keys()
 
 
-def order_to_keep(link: Link, missing: list[dict[str, Any]]) -> dict[str, Any]:
+def order_to_keep(link: Link, missing: list[dict[str, Any]]) -> Order:
     """Fields of the order to clean, by the rows about files that could not be collected.
 
     `keep` names entries of the attempt's directory: all output of the ranks of a host that is not collected; else the
     directories of the files that are missing.
     """
+    if not is_collected(link):
+        return keep_all(link.ranks)
     paths = [row["path"] for row in missing if row["host"] == link.name]
+    dropped = link.files.dropped_entries()
     output = [LOGS, *(rank_dir_name(rank) for rank in sorted(link.ranks))]
-    if is_collected(link):
-        dropped = link.files.dropped_entries()
-        output = [name for name in output if name in dropped or any(_is_in(name, path, link) for path in paths)]
-    return {"keep_src": bool(paths) or not is_collected(link), "keep": output}
+    kept = [name for name in output if name in dropped or any(_is_in(name, path, link) for path in paths)]
+    return {"keep_src": bool(paths), "keep": kept}
+
+
+def keep_all(ranks: Iterable[int]) -> Order:
+    """Fields of the order to clean a host of which nothing may be collected."""
+    return {"keep_src": True, "keep": [LOGS, *(rank_dir_name(rank) for rank in sorted(ranks))]}
+
+
+def keep_all_of(plan: Plan, hosts: Collection[str]) -> dict[str, Order]:
+    """`keep_all` for these hosts of a plan."""
+    return {host.name: keep_all(host.ranks) for host in plan.hosts if host.name in hosts}
 
 
 def _is_in(name: str, path: str, link: Link) -> bool:
@@ -39,16 +53,30 @@ def _is_in(name: str, path: str, link: Link) -> bool:
 
 
 def limit_needed(link: Link, missing: list[dict[str, Any]]) -> int:
-    """With which ddp_job_artifacts_max_mib the host can send all that it has kept; 0 if the limit is not the reason."""
-    rows = [row for row in missing if row["host"] == link.name]
-    if not (rows and is_collected(link)) or any(not row["why"].startswith((OVER_LIMIT, MORE_MISSING)) for row in rows):
+    """With which ddp_job_artifacts_max_mib the host can send what exceeded it; 0 if nothing did."""
+    rows = [row for row in missing if row["host"] == link.name and "size" in row]
+    if not rows or not is_collected(link):
         return 0
-    return math.ceil((link.files.artifact_bytes + sum(int(row.get("size") or 0) for row in rows)) / (1 << 20))
+    return math.ceil((link.files.artifact_bytes + sum(int(row["size"] or 0) for row in rows)) / (1 << 20))
 
 
 def incomplete(links: Iterable[Link], missing: list[dict[str, Any]]) -> dict[str, int]:
-    """Hosts that kept files, and have sent all but those that are `missing` -> as of `limit_needed`."""
-    return {link.name: limit_needed(link, missing) for link in links if is_collected(link)}
+    """Hosts that have sent all but files that are `missing`, and still have these -> as of `limit_needed`.
+
+    A host that did not confirm the cleanup still has them.
+    """
+    named = {row["host"] for row in missing}
+    return {
+        link.name: limit_needed(link, missing)
+        for link in links
+        if is_collected(link) and link.name in named and link.replies.get("cleaned", {"kept": True}).get("kept")
+    }
+
+
+def orders_to_keep(links: Iterable[Link], missing: list[dict[str, Any]]) -> dict[str, Order]:
+    """Host -> `order_to_keep`, of hosts that have to keep something."""
+    orders = {link.name: order_to_keep(link, missing) for link in links}
+    return {name: order for name, order in orders.items() if order["keep_src"]}
 
 
 def kept_rows(link: Link, kept: list[str], after: LeftFiles, limit_mib: int = 0) -> list[str]:

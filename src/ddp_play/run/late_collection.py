@@ -22,7 +22,7 @@ from ddp_play.run.host_data import keep_data
 from ddp_play.run.host_frames import HostFrameError
 from ddp_play.run.host_links import Gang
 from ddp_play.run.host_spec import run_paths
-from ddp_play.run.kept_output import incomplete, is_collected, kept_rows, limit_needed, order_to_keep
+from ddp_play.run.kept_output import incomplete, is_collected, kept_rows, order_to_keep, orders_to_keep
 from ddp_play.run.lost_hosts import end_ranks
 from ddp_play.run.rank_states import damaged_logs, damaged_ranks
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ddp_play.bundle.paths import RunPaths
     from ddp_play.guard.protocol import Frame
     from ddp_play.run.attempt_assignment import Assignment
+    from ddp_play.run.kept_output import Order
     from ddp_play.run.link import Link
 
 POLL_S = 0.5
@@ -45,7 +46,8 @@ class LateResult:
     `damaged`: ranks of which lines of the log may be missing.
     `missing`: rows for run.json about files that could not be collected. `left`: host -> what remains on it.
     `away`: host -> why nothing came from it. `log_bytes`: size of the log in the bundle of each collected host's ranks.
-    `incomplete`: collected hosts that kept files that they could not send -> as of `limit_needed`.
+    `incomplete`, `keeps`: as in `Collected`. `unconfirmed`: collected hosts that did not confirm the cleanup, or have
+    left something that is no file of the attempt.
     """
 
     collected: tuple[str, ...] = ()
@@ -57,6 +59,8 @@ class LateResult:
     gone: tuple[str, ...] = ()
     damaged: tuple[int, ...] = ()
     incomplete: dict[str, int] = field(default_factory=dict)
+    keeps: dict[str, Order] = field(default_factory=dict)
+    unconfirmed: tuple[str, ...] = ()
 
 
 class LateCollection:
@@ -73,7 +77,7 @@ class LateCollection:
     ) -> None:
         """`newest`: no later attempt followed, so its files belong into the bundle itself.
 
-        `interruption`: as in `Gang`. `limit_mib`: of the artifacts of a host, instead of that of the plan.
+        `interruption`: as in `Gang`. `limit_mib`: of the artifacts of a host, if that of the plan is lower.
         """
         self._paths = assignment.paths if newest else assignment.paths.attempt(assignment.attempt)
         self._plan = _plan_of(self._paths, assignment, limit_mib)
@@ -148,7 +152,6 @@ class LateCollection:
             self._drop(link, self._failed or link.lost or "its files could not be collected")
         missing = [row for row in missing if row["host"] not in self._away]
         left = self._clean(missing)
-        kept = [link for link in self._gang.links if link.replies.get("cleaned", {}).get("kept")]
         with_logs = [link for link in self._gang.links if link.place and link.place.has_logs]
         return LateResult(
             tuple(link.name for link in self._gang.links),
@@ -159,7 +162,9 @@ class LateCollection:
             tuple(link.name for link in self._gang.links if link not in with_logs),
             self._gone,
             tuple(rank for link in with_logs for rank in sorted(damaged_ranks(link))),
-            incomplete(kept, missing),
+            incomplete(self._gang.links, missing),
+            orders_to_keep(self._gang.links, missing),
+            tuple(link.name for link in self._gang.links if link.replies.get("cleaned", {}).get("left", True)),
         )
 
     def _clean(self, missing: list[dict[str, Any]]) -> dict[str, list[str]]:
@@ -177,13 +182,11 @@ class LateCollection:
             self._gang.ask("clean", "cleaned", deadline_s=CLEAN_S, fields=order)
         for link in self._gang.links:
             reply = link.replies.get("cleaned")
+            limit_mib = incomplete([link], missing).get(link.name)
             if reply is None:
-                then = after.then("ddp-play gc -i INVENTORY")
-                left[link.name] = [f"collected, but the host did not confirm the cleanup: {then}"]
-            elif rows := [
-                *reply["left"],
-                *kept_rows(link, reply.get("kept") or [], after, limit_needed(link, missing)),
-            ]:
+                why = "the host did not confirm the cleanup"
+                left[link.name] = [after.uncleaned(why, is_collected=True, limit_mib=limit_mib)]
+            elif rows := [*reply["left"], *kept_rows(link, reply.get("kept") or [], after, limit_mib or 0)]:
                 left[link.name] = rows
         return left
 
@@ -201,4 +204,4 @@ class LateCollection:
 def _plan_of(paths: RunPaths, assignment: Assignment, limit_mib: int) -> Any:
     document = read_json(paths.plan)
     plan = plan_from_json(document) if document else assignment.plan
-    return dataclasses.replace(plan, artifacts_max_mib=limit_mib or plan.artifacts_max_mib)
+    return dataclasses.replace(plan, artifacts_max_mib=max(limit_mib, plan.artifacts_max_mib))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from ddp_play.bundle.outcome import Outcome
     from ddp_play.engines.route import Route
+    from ddp_play.run.waiting_files import WaitingFiles
 
 
 # Option of `attach`.
@@ -53,18 +54,25 @@ class LeftFiles:
         """Of a host that did not answer, which this command asks again."""
         return self.stay if self.over else f"when the host is back, {command}"
 
-    def uncleaned(self, why: str, *, is_collected: bool) -> str:
-        """Row about a host that did not confirm the cleanup."""
-        removes = "ddp-play gc -i INVENTORY --yes removes it"
-        return f"unknown: {why}; {self.when_back(removes if is_collected else self.collects)}"
+    def uncleaned(self, why: str, *, is_collected: bool, limit_mib: int | None = None) -> str:
+        """Row about a host that did not confirm the cleanup. `limit_mib`: as in `kept`; None: nothing is missing."""
+        then = "ddp-play gc -i INVENTORY --yes removes it" if is_collected else self.collects
+        return f"unknown: {why}; {self.when_back(then if limit_mib is None else self._sends(limit_mib))}"
 
     def kept(self, path: str, limit_mib: int = 0) -> str:
-        """Row about a working directory that was kept. `limit_mib`: of artifacts, which lets all of it be collected."""
-        collects = f"ddp-play attach {self.run_id}"
-        command = f"{collects} {ARTIFACTS_MAX_MIB} {limit_mib} collects the rest"
-        if not limit_mib:
-            command = f"{collects} tries again, ddp-play gc -i INVENTORY --run RUN --yes removes it for good"
-        return f"{path}: not all of it was collected; {self.then(command)}"
+        """Row about a directory with files that could not be sent. `limit_mib`: with which some of them can."""
+        return f"{path}: not all of it was collected; {self.then(self._sends(limit_mib))}"
+
+    def _sends(self, limit_mib: int) -> str:
+        if limit_mib:
+            return f"ddp-play attach {self.run_id} {ARTIFACTS_MAX_MIB} {limit_mib} collects what exceeds the limit"
+        again = f"ddp-play attach {self.run_id} tries again"
+        return f"{again}, ddp-play gc -i INVENTORY --run RUN --yes removes it for good"
+
+    def of_attempt(self, attempt: int, files: WaitingFiles) -> str:
+        """Row about what a host still has of an attempt, where it is not known in which directories."""
+        what = f"attempt {attempt}"
+        return self.kept(what, files.limit_mib) if files.incomplete else self.uncollected(what)
 
     def uncollected(self, path: str) -> str:
         """Row about a directory that was kept because nothing of it, or not the end of the logs, was collected."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.bundle_size import RECORDED, to_record
@@ -11,8 +10,10 @@ from ddp_play.bundle.paths import read_json, write_json
 from ddp_play.bundle.writer import Bundle
 from ddp_play.errors import DdpPlayError
 from ddp_play.run.late_collection import LateCollection, LateResult
+from ddp_play.run.left_files import LeftFiles
 from ddp_play.run.rank_states import is_about_log
 from ddp_play.run.supervisor_lock import supervisor_lock
+from ddp_play.run.waiting_files import Key, WaitingFiles, rows_of, waiting_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -30,7 +31,7 @@ class LostHostFiles:
         self._bundle = bundle
         self._uncollected = waiting_files(read_json(bundle.paths.run))
         self._uncleaned: dict[int, dict[str, str]] = {}  # attempt -> host that was not cleaned -> reason
-        self._kept: dict[tuple[int, str], list[str]] = {}  # (attempt, host) -> rows about directories that stay
+        self._kept: dict[Key, list[str]] = {}  # (attempt, host) -> rows about directories that stay
 
     def note_uncleaned(self, attempt: int, hosts: dict[str, str]) -> None:
         """Remember hosts that did not confirm the cleanup of an attempt, each with the reason."""
@@ -40,6 +41,12 @@ class LostHostFiles:
     def note_kept(self, attempt: int, kept: dict[str, list[str]]) -> None:
         """Remember rows about working directories that stay on hosts."""
         self._kept |= {(attempt, host): rows for host, rows in kept.items()}
+
+    def on_kept(self, attempt: int, host: str, rows: list[str]) -> None:
+        """A lost host is back and has ended its ranks; its files stay until the end of the run."""
+        files = self._uncollected.get((attempt, host))
+        self.note_kept(attempt, {host: [] if files is not None and files.incomplete else rows})
+        self.note_uncollected(attempt, [host])
 
     def note_uncollected(self, attempt: int, hosts: Iterable[str]) -> None:
         """Store that files of this attempt may be on these hosts."""
@@ -57,9 +64,9 @@ class LostHostFiles:
         if found := {(attempt, host) for host in hosts} & (self._uncollected.keys() - self._kept.keys()):
             self._store({key: files for key, files in self._uncollected.items() if key not in found})
 
-    def _store(self, found: dict[tuple[int, str], WaitingFiles]) -> None:
+    def _store(self, found: dict[Key, WaitingFiles]) -> None:
         self._uncollected = found
-        self._bundle.update_run(uncollected=_rows(found))
+        self._bundle.update_run(uncollected=rows_of(found))
 
     def conclude(
         self,
@@ -73,7 +80,7 @@ class LostHostFiles:
 
         `assignment`: the last attempt, whose own lost hosts are not asked again.
         """
-        earlier = self._of_earlier_attempts(assignment.attempt)
+        earlier, named = self._of_earlier_attempts(assignment.attempt), set[Key]()
         for attempt, hosts in earlier.items():
             before = dataclasses.replace(assignment, attempt=attempt)
             newest = attempt == assignment.attempt
@@ -81,15 +88,26 @@ class LostHostFiles:
                 before, set(hosts), self._bundle, newest=newest, open_s=open_s, interruption=interruption
             )
             for host, why in hosts.items():
-                if host in result.collected or host in result.gone:
-                    self._kept.pop((attempt, host), None)
                 done = host in result.collected or host in result.gone
-                if rows := result.left.get(host, []) if done else [why] if why else []:
-                    left.setdefault(host, []).extend(rows)
-        for (_, host), rows in self._kept.items():
-            left.setdefault(host, []).extend(rows)
-        if earlier or self._kept:
+                if done:
+                    self._kept.pop((attempt, host), None)
+                if done or why:
+                    named.add((attempt, host))
+                    _extend(left, host, result.left.get(host, []) if done else [why])
+        self._name_what_stays(assignment, left, named)
+        if earlier or self._kept or self._uncollected:
             self._bundle.update_run(left_behind=left)
+
+    def _name_what_stays(self, assignment: Assignment, left: dict[str, list[str]], named: set[Key]) -> None:
+        """Add a row to `left` for all that earlier attempts left on hosts and that is not `named` there."""
+        after = LeftFiles.of(assignment.paths.run_id, assignment.routes)
+        for key, rows in self._kept.items():
+            if rows:
+                named.add(key)
+                _extend(left, key[1], rows)
+        for key, files in sorted(self._uncollected.items()):
+            if key not in named and key[0] != assignment.attempt:  # a supervisor that died knew more
+                _extend(left, key[1], [after.of_attempt(key[0], files)])
 
     def _of_earlier_attempts(self, last: int) -> dict[int, dict[str, str]]:
         found = {attempt: dict(hosts) for attempt, hosts in self._uncleaned.items()}
@@ -99,40 +117,9 @@ class LostHostFiles:
         return dict(sorted(found.items()))
 
 
-@dataclass(frozen=True, slots=True)
-class WaitingFiles:
-    """Files of an attempt that a host still has.
-
-    `incomplete`: the host answered and sent all but what `missing` in run.json names. `limit_mib`: with which
-    ddp_job_artifacts_max_mib it can send these too; 0: the limit is not the reason.
-    """
-
-    incomplete: bool = False
-    limit_mib: int = 0
-
-    def to_json(self) -> dict[str, Any]:
-        """Fields of a row of `uncollected` in run.json."""
-        limit = {"artifacts_max_mib": self.limit_mib} if self.limit_mib else {}
-        return {"incomplete": True, **limit} if self.incomplete else {}
-
-
-def waiting_files(document: dict[str, Any]) -> dict[tuple[int, str], WaitingFiles]:
-    """(attempt, host) -> what that host of run.json still has, because it was lost or could not send it."""
-    return {
-        (int(row["attempt"]), str(row["host"])): WaitingFiles(
-            bool(row.get("incomplete")), int(row.get("artifacts_max_mib") or 0)
-        )
-        for row in document.get("uncollected") or ()
-    }
-
-
-def uncollected(document: dict[str, Any]) -> set[tuple[int, str]]:
-    """(attempt, host) of every host of run.json that still has files."""
-    return set(waiting_files(document))
-
-
-def _rows(found: dict[tuple[int, str], WaitingFiles]) -> list[dict[str, Any]]:
-    return [{"attempt": key[0], "host": key[1], **found[key].to_json()} for key in sorted(found)]
+def _extend(left: dict[str, list[str]], host: str, rows: list[str]) -> None:
+    if rows:
+        left.setdefault(host, []).extend(rows)
 
 
 def collect_late(
@@ -164,10 +151,13 @@ def _record(assignment: Assignment, result: LateResult, bundle: Bundle, *, newes
     incomplete = {host for (number, host), files in before.items() if number == attempt and files.incomplete}
     waiting = {key: files for key, files in before.items() if key[0] != attempt or key[1] not in done}
     waiting |= {(attempt, host): WaitingFiles(True, limit_mib) for host, limit_mib in result.incomplete.items()}
-    left = dict(document.get("left_behind") or {})
-    for host in done - {host for _, host in waiting}:
-        left.pop(host, None)
-    fields: dict[str, Any] = {"uncollected": _rows(waiting), "left_behind": {**left, **result.left}}
+    left = {host: rows for host, rows in (document.get("left_behind") or {}).items() if host not in done}
+    after = LeftFiles.of(assignment.paths.run_id, assignment.routes)
+    for host in sorted(done):
+        others = {number: files for (number, name), files in waiting.items() if name == host and number != attempt}
+        rows = [after.of_attempt(number, files) for number, files in sorted(others.items())]
+        _extend(left, host, [*result.left.get(host, []), *rows])
+    fields: dict[str, Any] = {"uncollected": rows_of(waiting), "left_behind": left}
     if newest:
         fields |= _files_of(document, result, incomplete)
     bundle.update_run(**fields)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.journal import Journal
@@ -21,6 +22,7 @@ from ddp_play.run.attempt_history import AttemptHistory
 from ddp_play.run.attempt_result import NotStarted
 from ddp_play.run.fencing import fence
 from ddp_play.run.host_spec import rows_of_shared
+from ddp_play.run.kept_output import keep_all_of
 from ddp_play.run.left_files import LeftFiles
 from ddp_play.run.lost_host_files import LostHostFiles
 from ddp_play.run.presence import Presence
@@ -156,8 +158,8 @@ class RestartLoop:
                 tried.unfenced,
                 self.stop_requests,
                 self.journal,
-                uncollected=tried.unfenced if tried.signalled else (),
-                on_kept=self._on_kept,
+                keeps=keep_all_of(self.assignment.plan, tried.unfenced) if tried.signalled else {},
+                on_kept=partial(self._lost_host_files.on_kept, self.assignment.attempt),
                 presence=self._presence,
             )
         except DdpPlayError:
@@ -278,18 +280,13 @@ class RestartLoop:
             collected.unfenced,
             self.stop_requests,
             self.journal,
-            uncollected=collected.uncollected,
-            on_kept=self._on_kept,
+            keeps=collected.keeps,
+            on_kept=partial(self._lost_host_files.on_kept, self.assignment.attempt),
             presence=self._presence,
         )
         reasons = {host: collected.outcome.left[host][0] for host in uncleaned}
         self._lost_host_files.note_uncleaned(self.assignment.attempt, reasons)
         self._lost_host_files.note_cleaned(self.assignment.attempt, set(collected.unfenced) - uncleaned)
-
-    def _on_kept(self, host: str, rows: list[str]) -> None:
-        """A lost host is back and has ended its ranks; its files stay until the end of the run."""
-        self._lost_host_files.note_kept(self.assignment.attempt, {host: rows})
-        self._lost_host_files.note_uncollected(self.assignment.attempt, [host])
 
     def _conclude_lost_hosts(self, left: dict[str, list[str]]) -> None:
         """Collect from hosts that were lost during the run and are back. Adds the others to `left`."""

@@ -28,7 +28,7 @@ from ddp_play.run.hang_capture import capture, locate
 from ddp_play.run.host_data import keep_data
 from ddp_play.run.host_frames import HostFrameError
 from ddp_play.run.host_links import Gang
-from ddp_play.run.kept_output import incomplete, is_collected
+from ddp_play.run.kept_output import incomplete, is_collected, orders_to_keep
 from ddp_play.run.lost_hosts import declare_stuck, end_ranks, give_up_on_lost_hosts
 from ddp_play.run.nccl_transport import TransportWatch
 from ddp_play.run.prepare_and_start import Starter
@@ -196,8 +196,8 @@ class Supervisor:
         else:
             self.gang.close()
             self._finish(outcome)
-        found = incomplete([self.gang.link(name) for name in kept], missing)
-        return Collected(outcome, uncollected, kept, self._unfenced(outcome), incomplete=found)
+        found, keeps = incomplete(self.gang.links, missing), orders_to_keep(self.gang.links, missing)
+        return Collected(outcome, uncollected, kept, self._unfenced(outcome), incomplete=found, keeps=keeps)
 
     def leave_on_hosts(self, outcome: Outcome) -> Outcome:
         """End the run with all files on the hosts, because the controller's disk is full; `attach` can collect them."""

@@ -271,3 +271,15 @@ def test_a_file_to_which_others_append_ends(place: HostRun, monkeypatch: pytest.
     write_json(place.spec, {"source": {"path": str(place.src), "collect": True, "manifest": {}}})
     summary = artifact_collection.fetch(place, {"patterns": ["**"], "max_bytes": 10**6}, send)
     assert (sent, summary["artifacts"][0]["size"]) == (5, 5)
+
+
+def test_files_over_the_limit_that_are_not_named_count_with_their_size(
+    place: HostRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the limit that is advised would not suffice."""
+    monkeypatch.setattr(artifact_collection, "MAX_MISSING", 2)
+    for number in range(5):
+        (place.src / f"f{number}").write_bytes(bytes(600))
+    summary, got = run(place, max_bytes=1000)
+    assert sorted(got) == ["f0"]
+    assert summary["missing"][2] == {"path": "2 more files", "why": "the list ends after 2", "size": 1200}

@@ -13,6 +13,7 @@ from ddp_play.engines.route import Route
 from ddp_play.errors import HostNotReady, Interrupted
 from ddp_play.guard.protocol import encode
 from ddp_play.run.fencing import FENCE_MARGIN_S, dead_after, fence
+from ddp_play.run.kept_output import Order, keep_all_of
 from ddp_play.run.link import Link
 from ddp_play.run.presence import Presence
 from ddp_play.run.stop_requests import StopRequests
@@ -48,7 +49,7 @@ def _often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def fenced(
-    stage: Stage, kept: list[Any] | None = None, uncollected: tuple[str, ...] = (), **waits_s: float
+    stage: Stage, kept: list[Any] | None = None, keeps: dict[str, Order] | None = None, **waits_s: float
 ) -> set[str]:
     """Wait for these hosts, at most so long."""
     now = time.monotonic()
@@ -57,7 +58,7 @@ def fenced(
         {host: now + wait for host, wait in waits_s.items()},
         StopRequests(stage.paths),
         Journal(stage.paths.events),
-        uncollected=uncollected,
+        keeps=keeps or {},
         on_kept=lambda host, rows: (kept if kept is not None else []).append((host, rows)),
         presence=Presence(),
     )
@@ -141,16 +142,15 @@ def test_a_stop_ends_the_wait(make: Make) -> None:
     assert all(channel.broken for channel in stage.far["h2"].channels), "the channels are closed"
 
 
-@pytest.mark.parametrize("uncollected", [("h1", "h2"), ("h1",)])
-def test_what_was_not_collected_is_kept_and_named_once(make: Make, uncollected: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("keep", [True, False])
+def test_what_was_not_collected_is_kept_and_named_once(make: Make, keep: bool) -> None:
     """The end of the logs of a host that was lost is nowhere else."""
     stage = make(2, source="/code")
-    keep = "h2" in uncollected
     own = ["/state/h2/src", "/state/h2/logs", "/state/h2/rank-1"]
     stage.far["h2"].answers["clean"] = [encode("cleaned", left=[], kept=[*own, "/shared/r"] if keep else [])]
     stage.far["h1"].answers["clean"] = []
     kept: list[Any] = []
-    assert fenced(stage, kept, uncollected, h1=0.3, h2=0.3) == {"h1"}
+    assert fenced(stage, kept, keep_all_of(stage.plan, ["h2"] if keep else ["h1"]), h1=0.3, h2=0.3) == {"h1"}
     order = stage.far["h2"].order("clean")
     assert (order["keep_src"], order.get("keep", [])) == (keep, ["logs", "rank-1"] if keep else [])
     row = "/state/h2: not collected; ddp-play attach calm-otter-1 collects it"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ddp_play.engines.route import Route
-from ddp_play.guard.protocol import AGENT_LOG, MORE_MISSING, OVER_LIMIT, RESULT, encode
+from ddp_play.guard.protocol import AGENT_LOG, OVER_LIMIT, RESULT, encode
 from ddp_play.run.collect_and_clean import collect, drain
 from ddp_play.run.host_spec import HostPlace
 from ddp_play.run.kept_output import kept_rows, limit_needed, order_to_keep
@@ -72,21 +72,22 @@ def test_rows_about_it() -> None:
 
 
 OVER = {"host": "h2", "path": "a.pt", "why": OVER_LIMIT, "size": 5 << 20}
-MORE = {"host": "h2", "path": "3 more files", "why": f"{MORE_MISSING} 1000"}
+MORE = {"host": "h2", "path": "3 more files", "why": "the list ends after 1000", "size": 1 << 20}
 
 
 @pytest.mark.parametrize(
     ("replies", "missing", "mib"),
     [
         (ALL, [OVER], 5),
-        (ALL, [OVER, {**OVER, "size": 1}, MORE], 6),
+        (ALL, [OVER, {**OVER, "size": 1}, MORE], 7),
         (ALL, [{**OVER, "host": "h1"}], 0),
-        (ALL, [OVER, {"host": "h2", "path": "b.pt", "why": "Permission denied"}], 0),
+        (ALL, [OVER, {"host": "h2", "path": "b.pt", "why": "Permission denied"}], 5),
+        (ALL, [{"host": "h2", "path": "b.pt", "why": "Permission denied"}], 0),
         (ALL, [], 0),
         ({"fetched": {}}, [OVER], 0),
     ],
 )
-def test_the_limit_with_which_all_is_sent(replies: dict[str, Any], missing: list[dict[str, Any]], mib: int) -> None:
+def test_the_limit_that_suffices(replies: dict[str, Any], missing: list[dict[str, Any]], mib: int) -> None:
     link = link_of(replies)
     assert limit_needed(link, missing) == mib
     link.files.accept({"file": "artifact", "path": "c.pt", "last": True}, 1 << 20)

@@ -263,7 +263,7 @@ def test_artifacts_come_with_a_higher_limit_than_that_of_the_job(make: Make) -> 
     result = LateCollection(assignment, {"h2"}, newest=True, limit_mib=3).run(open_s=0.3)
     assert stage.far["h2"].order("fetch")["max_bytes"] == 3 << 20
     assert (result.collected, result.incomplete) == (("h2",), {"h2": 2})
-    command = "ddp-play attach calm-otter-1 --artifacts-max-mib 2 collects the rest"
+    command = "ddp-play attach calm-otter-1 --artifacts-max-mib 2 collects what exceeds the limit"
     assert result.left == {"h2": [f"/state/src: not all of it was collected; {command}"]}
 
 

@@ -30,7 +30,9 @@ def test_hosts_that_stay_are_asked_again(left: LeftFiles) -> None:
     )
     again = "ddp-play attach night tries again, ddp-play gc -i INVENTORY --run RUN --yes removes it for good"
     assert left.kept("/src") == f"/src: not all of it was collected; {again}"
-    assert left.kept("/src", 7).endswith("; ddp-play attach night --artifacts-max-mib 7 collects the rest")
+    assert left.kept("/src", 7).endswith(
+        "; ddp-play attach night --artifacts-max-mib 7 collects what exceeds the limit"
+    )
     assert (left.then("x"), left.when_back("x")) == ("x", "when the host is back, x")
 
 

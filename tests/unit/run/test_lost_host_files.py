@@ -13,15 +13,10 @@ from ddp_play.bundle.writer import Bundle
 from ddp_play.errors import Busy, Interrupted
 from ddp_play.guard.protocol import Header, encode
 from ddp_play.run.late_collection import LateResult
-from ddp_play.run.lost_host_files import (
-    LostHostFiles,
-    WaitingFiles,
-    collect_late,
-    collect_uncollected,
-    uncollected,
-    waiting_files,
-)
+from ddp_play.run.left_files import LeftFiles
+from ddp_play.run.lost_host_files import LostHostFiles, collect_late, collect_uncollected
 from ddp_play.run.supervisor_lock import supervisor_lock
+from ddp_play.run.waiting_files import WaitingFiles, uncollected, waiting_files
 from ddp_play.testing import refusal
 from tests.unit.run.conftest import OK, Make, Stage, by_attempt, ends_when_told
 
@@ -150,7 +145,8 @@ def test_the_record_of_a_late_collection(make: Make, hosts_give: Given) -> None:
     assert {name: document[name] for name in before} == before
     assert uncollected(document) == {(1, "h2")}
     assert document["missing"] == [{"host": "h2", "path": "big", "why": "big"}]
-    assert document["left_behind"] == {"h2": ["unknown"]}, "attempt 1 of h2 is still there"
+    row = "attempt 1: not collected; ddp-play attach calm-otter-1 collects it"
+    assert document["left_behind"] == {"h2": [row]}, "it is still there"
     assert document["ranks"] == [ranks[0], {"rank": 1, "log_bytes": 9, "log_complete": True}]
 
 
@@ -190,7 +186,8 @@ def test_what_could_not_be_sent_is_not_asked_for_again_at_the_end_of_the_run(mak
     lost.note_kept(1, {"h1": ["/src: kept"]})
     lost.note_cleaned(1, {"h1"})
     hosts_give[1] = AssertionError("asked")
-    assert conclude(stage, lost, 2, {}) == {"h1": ["/src: kept"]}
+    again = LeftFiles("calm-otter-1").kept("attempt 1")
+    assert conclude(stage, lost, 2, {}) == {"h1": ["/src: kept"], "h2": [again]}
     first = {"attempt": 1, "host": "h1", "incomplete": True, "artifacts_max_mib": 7}
     assert stage.document["uncollected"] == [first, {"attempt": 1, "host": "h2", "incomplete": True}]
     assert waiting_files(stage.document) == {(1, "h1"): WaitingFiles(True, 7), (1, "h2"): WaitingFiles(True)}
