@@ -148,17 +148,19 @@ def is_swept_after_boot(scene: Scene) -> None:
 def sweep(scene: Scene, host: str) -> None:
     """attach collects from a host that was lost, and gc removes what else the run left there.
 
-    A host that was cut off may hold on to its broken line for a moment. Through Slurm nothing reaches a node when the
-    job is over: attach says where the files of a lost one are, and gc leaves them alone.
+    What a host could not send goes only with --run. A host that was cut off may hold on to its broken line for a moment.
+    Through Slurm nothing reaches a node when the job is over: attach says where the files of a lost one are, and gc
+    leaves them alone.
     """
-    is_lost = any(row["host"] == host for row in scene.document().get("uncollected", ()))
-    over = is_lost and scene.stage.name == "slurm"
+    waiting = [row for row in scene.document().get("uncollected", ()) if row["host"] == host]
+    over = bool(waiting) and scene.stage.name == "slurm"
+    wanted = ["--run", scene.run] if any(row.get("incomplete") for row in waiting) else []
 
     def swept() -> bool:
         scene.play("attach", scene.run)
         assert scene.child is not None
         scene.child.wait(120)
-        scene.play("gc", "-i", str(scene.stage.inventory), "--yes")
+        scene.play("gc", "-i", str(scene.stage.inventory), "--yes", *wanted)
         assert scene.child.wait(120) == 0, scene.text()[-2000:]
         return measuring.look(scene, host) == (("files",) if over else ())
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from ddp_play.bundle.network_traffic import bytes_text
 from ddp_play.bundle.summary import counted, duration
 
 if TYPE_CHECKING:
@@ -132,6 +133,7 @@ LINES: dict[str, Callable[[Mapping[str, Any]], list[EventLine]]] = {
     "queue": lambda event: [(f"job {event['job']}: {event['text']}", Level.NOTICE)],
     "stop": _stop,
     "task": _task,
+    "collected": lambda event: [(f"collected so far: {bytes_text(event['bytes'])} of artifacts", Level.DETAIL)],
     "transport": lambda event: [(event["words"], Level.DETAIL)],
     "warning": lambda event: [(f"warning: {event['message']}", Level.WARNING)],
 }

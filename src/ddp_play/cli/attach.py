@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ddp_play.bundle.event_texts import event_lines
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.password_prompt import ask_passwords
@@ -115,7 +116,12 @@ def _stay_on_hosts(run: Run) -> str:
 def _collect_from(hosts: set[str], run: Run, limit_mib: int, passwords: Passwords) -> None:
     """Try these hosts, and say what came of it."""
     console.note(f"{short_list(sorted(hosts), 5)}: not all files were collected; trying again, Ctrl-C ends this")
-    for attempt, result in collect_uncollected(assignment_from_bundle(run.paths, passwords), limit_mib):
+
+    def told(num_bytes: int) -> None:
+        for text, _ in event_lines({"type": "collected", "bytes": num_bytes}):
+            console.note(text)
+
+    for attempt, result in collect_uncollected(assignment_from_bundle(run.paths, passwords), limit_mib, told=told):
         for host in result.collected:
             which = "some files" if host in result.incomplete else "files"
             console.note(f"{host}: {which} of attempt {attempt} are in the bundle")

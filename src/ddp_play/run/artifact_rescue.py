@@ -15,7 +15,8 @@ from ddp_play.bundle.paths import write_json
 from ddp_play.errors import DdpPlayError, InternalError
 from ddp_play.planning.launch_placeholders import RUN_ID, RUN_KEY, bind
 from ddp_play.run.attempt_assignment import links_of
-from ddp_play.run.collect_and_clean import CLEAN_S, COLLECT_S, SILENCE_S, rows_of, shared_with_lost_head
+from ddp_play.run.collect_and_clean import CLEAN_S, SILENCE_S, rows_of, shared_with_lost_head
+from ddp_play.run.collection_progress import longest_s
 from ddp_play.run.host_files import keep_piece
 from ddp_play.run.host_links import Gang
 from ddp_play.run.host_spec import run_paths, user_of_ranks
@@ -130,7 +131,12 @@ class Rescue:
         }
         try:
             answers = self._gang.ask(
-                "fetch", "fetched", links=[link], deadline_s=COLLECT_S, silence_s=SILENCE_S, fields=lambda _: order
+                "fetch",
+                "fetched",
+                links=[link],
+                deadline_s=longest_s(1, plan.artifacts_max_mib),
+                silence_s=SILENCE_S,
+                fields=lambda _: order,
             )
         except DdpPlayError as error:
             self.missing.append({"host": host.name, "path": path, "why": error.message})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.disk_space import is_full
@@ -11,18 +12,23 @@ from ddp_play.bundle.network_traffic import traffic_document
 from ddp_play.bundle.paths import read_json, read_rows, write_json
 from ddp_play.errors import DdpPlayError, Interrupted
 from ddp_play.guard.protocol import MAX_LINKS, MAX_MISSING
+from ddp_play.run.collection_progress import CollectionProgress, longest_s
 from ddp_play.run.host_spec import run_paths
 from ddp_play.run.kept_output import incomplete, is_collected, kept_rows, order_to_keep
 from ddp_play.run.left_files import LeftFiles
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from ddp_play.bundle.journal import Journal
     from ddp_play.bundle.paths import RunPaths
     from ddp_play.planning.plan_document import Plan
+    from ddp_play.run.collection_progress import Told
     from ddp_play.run.host_links import Gang
+    from ddp_play.run.kept_output import Order
     from ddp_play.run.link import Link
 
-COLLECT_S = 3600.0
+DRAIN_S = 3600.0
 CLEAN_S = 60.0
 # A host answers one heartbeat per second, also while it sends files. After this time without one it has failed.
 SILENCE_S = 60.0
@@ -71,7 +77,7 @@ def drain(gang: Gang) -> list[dict[str, Any]]:
     """Read the ranks' logs to the end, before the verdict. Returns rows for the logs that could not be read."""
     asked = [link for link in gang.links if not link.lost]
     try:
-        _ask_twice(gang, "drain", "drained", deadline_s=COLLECT_S, silence_s=SILENCE_S)
+        _ask_twice(gang, "drain", "drained", deadline_s=DRAIN_S, silence_s=SILENCE_S)
     except DdpPlayError as error:
         late = [link for link in asked if "drained" not in link.replies]
         rows = [(link.name, link.lost or error.message) for link in late]
@@ -87,29 +93,30 @@ def network_counters(gang: Gang, plan: Plan, paths: RunPaths) -> dict[str, Any]:
 
 
 def collect(
-    gang: Gang, plan: Plan, paths: RunPaths, *, artifacts: bool = True, for_head: dict[str, Any] | None = None
+    gang: Gang,
+    plan: Plan,
+    paths: RunPaths,
+    *,
+    artifacts: bool = True,
+    for_head: dict[str, Any] | None = None,
+    told: Told = lambda _num_bytes: None,
 ) -> list[dict[str, Any]]:
     """Collect results and artifacts. Returns rows for what could not be collected.
 
     `for_head`: fields of the order with which the first host collects what the head, which is lost, was to collect.
+    `told`: as in `CollectionProgress`.
     """
     missing: list[dict[str, Any]] = []
-    patterns = list(plan.artifacts) if artifacts else []
-    order = {"patterns": patterns, "max_bytes": plan.artifacts_max_mib * 1024 * 1024}
     manifest: list[dict[str, Any]] = []
     asked = [link for link in gang.links if not link.lost]
+    order = {"patterns": list(plan.artifacts) if artifacts else [], "max_bytes": plan.artifacts_max_mib << 20}
     orders = {link.name: {**order, **(for_head or {} if link is asked[0] else {})} for link in asked}
     for link in gang.links:
         if link.lost:
             missing.append(
                 {"host": link.name, "path": "all files that were not copied during the run", "why": link.lost}
             )
-    why = ""
-    _reconnect(gang, gang.links)
-    try:
-        gang.ask("fetch", "fetched", deadline_s=COLLECT_S, silence_s=SILENCE_S, fields=lambda link: orders[link.name])
-    except DdpPlayError as error:
-        why = error.message
+    why = _fetch(gang, asked, orders, longest_s(len(asked), plan.artifacts_max_mib), told)
     for link in asked:
         if "fetched" not in link.replies:
             missing.append({"host": link.name, "path": "results and artifacts", "why": link.lost or why})
@@ -121,6 +128,25 @@ def collect(
     have = {(row["host"], row["path"]) for row in manifest}
     missing = [row for row in missing if "size" not in row or (row["host"], row["path"]) not in have]
     return [*missing, *_write_manifest(paths, manifest)]
+
+
+def _fetch(gang: Gang, asked: list[Link], orders: dict[str, Order], deadline_s: float, told: Told) -> str:
+    """Ask these hosts for their files; why not all have sent them, or empty."""
+    _reconnect(gang, gang.links)
+    progress, others = CollectionProgress(asked, told), gang.on_pump
+    gang.on_pump = partial(_each, (progress, others))
+    try:
+        gang.ask("fetch", "fetched", deadline_s=deadline_s, silence_s=SILENCE_S, fields=lambda link: orders[link.name])
+    except DdpPlayError as error:
+        return error.message
+    finally:
+        gang.on_pump = others
+    return ""
+
+
+def _each(calls: Iterable[Callable[[], None]]) -> None:
+    for call in calls:
+        call()
 
 
 def _earlier_artifacts(paths: RunPaths, manifest: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ddp_play.bundle.paths import RunPaths
     from ddp_play.guard.protocol import Frame
     from ddp_play.run.attempt_assignment import Assignment
+    from ddp_play.run.collection_progress import Told
     from ddp_play.run.kept_output import Order
     from ddp_play.run.link import Link
 
@@ -74,14 +75,16 @@ class LateCollection:
         newest: bool,
         interruption: Callable[[str], str] = lambda _kind: "",
         limit_mib: int = 0,
+        told: Told = lambda _num_bytes: None,
     ) -> None:
         """`newest`: no later attempt followed, so its files belong into the bundle itself.
 
         `interruption`: as in `Gang`. `limit_mib`: of the artifacts of a host, if that of the plan is lower.
+        `told`: as in `CollectionProgress`.
         """
         self._paths = assignment.paths if newest else assignment.paths.attempt(assignment.attempt)
         self._plan = _plan_of(self._paths, assignment, limit_mib)
-        self._newest = newest
+        self._newest, self._told = newest, told
         self._bundle = Bundle(self._paths)
         self._samples = SampleStore(self._bundle, assignment.paths, assignment.attempt)
         self._failed = ""  # a piece could not be stored: everything after it is dropped, and no host is cleaned
@@ -147,7 +150,9 @@ class LateCollection:
 
     def _collect(self) -> LateResult:
         artifacts = self._newest or not self._plan.source_shared  # what attempts share is collected with the last one
-        missing = [*drain(self._gang), *collect(self._gang, self._plan, self._paths, artifacts=artifacts)]
+        undrained = drain(self._gang)
+        missing = collect(self._gang, self._plan, self._paths, artifacts=artifacts, told=self._told)
+        missing = [*undrained, *missing]
         for link in [link for link in self._gang.links if self._failed or not is_collected(link)]:
             self._drop(link, self._failed or link.lost or "its files could not be collected")
         missing = [row for row in missing if row["host"] not in self._away]

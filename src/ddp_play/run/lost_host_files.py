@@ -190,11 +190,11 @@ def _files_of(document: dict[str, Any], result: LateResult, incomplete: set[str]
     return {"missing": [*missing, *result.missing], "ranks": ranks}
 
 
-def collect_uncollected(assignment: Assignment, limit_mib: int = 0) -> Iterator[tuple[int, LateResult]]:
+def collect_uncollected(assignment: Assignment, limit_mib: int = 0, **more: Any) -> Iterator[tuple[int, LateResult]]:
     """Collect all that hosts of an ended run still have (`attach`): the result of each attempt, the last one first.
 
-    `assignment`: the last attempt. `limit_mib`: as in `LateCollection`; without it no host is asked that could only
-    send the same again. Busy if another process does this.
+    `assignment`: the last attempt. `limit_mib`, `more`: as in `LateCollection`; without a limit no host is asked that
+    could only send the same again. Busy if another process does this.
     """
     bundle = Bundle(assignment.paths)
     with supervisor_lock(assignment.paths):
@@ -204,4 +204,5 @@ def collect_uncollected(assignment: Assignment, limit_mib: int = 0) -> Iterator[
             hosts = {host for number, host in waiting if number == attempt}
             before = dataclasses.replace(assignment, attempt=attempt)
             newest = attempt == assignment.attempt
-            yield attempt, collect_late(before, hosts, bundle, newest=newest, open_s=OPEN_S, limit_mib=limit_mib)
+            result = collect_late(before, hosts, bundle, newest=newest, open_s=OPEN_S, limit_mib=limit_mib, **more)
+            yield attempt, result

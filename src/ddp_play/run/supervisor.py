@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.format_version import format_stamp
@@ -181,7 +182,8 @@ class Supervisor:
         self._set_status(RunStatus.COLLECTING)
         artifacts = not (restart_follows and self.plan.source_shared)
         for_head = order_for_head(self.assignment, self.gang) if artifacts else None
-        missing = [*ended.undrained, *collect(self.gang, self.plan, self.paths, artifacts=artifacts, for_head=for_head)]
+        ask = partial(collect, artifacts=artifacts, for_head=for_head, told=self._note_collected)
+        missing = [*ended.undrained, *ask(self.gang, self.plan, self.paths)]
         if self.bundle.disk_space.full:
             return Collected(self.leave_on_hosts(ended.outcome), disk_full=True)
         outcome = stopped_while_collecting(ended.outcome, self.stop_requests.stop())
@@ -205,6 +207,9 @@ class Supervisor:
         outcome = left_on_hosts(outcome, self.paths, self.gang)
         self._finish(outcome)
         return outcome
+
+    def _note_collected(self, num_bytes: int) -> None:
+        self.journal.emit("collected", bytes=num_bytes)
 
     def _judge(self) -> Outcome:
         ranks = outcomes(self.plan, self.gang, self.bundle)

@@ -60,6 +60,7 @@ EXITED = {"type": "rank", "rank": 3, "host": "h2", "state": "exited", "how": "ex
             {"type": "task", "name": "Copy", "host": "h1", "status": "ok", "message": "all good"},
             [("task Copy | h1: ok", Level.DETAIL)],
         ),
+        ({"type": "collected", "bytes": 3.2e9}, [("collected so far: 3.2 GB of artifacts", Level.DETAIL)]),
         ({"type": "transport", "words": "IB on all"}, [("IB on all", Level.DETAIL)]),
         ({"type": "warning", "message": "full"}, [("warning: full", Level.WARNING)]),
     ],

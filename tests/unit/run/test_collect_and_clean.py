@@ -280,3 +280,20 @@ def test_a_host_that_stays_away_is_not_waited_for_long(two: Stage, monkeypatch: 
     (event,) = two.events("warning")
     assert event["message"] == "cleanup incomplete: h2: no answer for 0 s after its channel broke"
     assert two.far["h1"].kinds().count("clean") == 1
+
+
+def test_what_has_come_is_told_meanwhile(two: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing was said for minutes while large artifacts came."""
+    monkeypatch.setattr("ddp_play.run.collection_progress.TELL_EVERY_S", 0.0)
+    monkeypatch.setattr("ddp_play.run.host_links.BEAT_S", 0.0)
+    gang, told = gang_of(two), list[int]()
+
+    def fetch(*_: Any) -> list[bytes]:
+        gang.link("h1").files.accept({"file": "artifact", "path": "w.pt", "last": False}, 5)
+        return []
+
+    two.far["h1"].answers |= {"fetch": fetch, "beat": [encode("fetched", artifacts=[], missing=[])]}
+    before = gang.on_pump
+    collect(gang, two.plan, two.paths, told=told.append)
+    assert told == [5]
+    assert gang.on_pump == before
