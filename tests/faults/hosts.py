@@ -148,7 +148,7 @@ def is_swept_after_boot(scene: Scene) -> None:
 def sweep(scene: Scene, host: str) -> None:
     """attach collects from a host that was lost, and gc removes what else the run left there.
 
-    What a host could not send goes only with --run. A host that was cut off may hold on to its broken line for a moment.
+    What a host could not send goes only with --run. One that was cut off may hold on to its broken line for a moment.
     Through Slurm nothing reaches a node when the job is over: attach says where the files of a lost one are, and gc
     leaves them alone.
     """
