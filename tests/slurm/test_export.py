@@ -21,7 +21,7 @@ FAILS = """
 trap 'echo told to end; exit 3' TERM
 echo "$GREETING" $RANK $LOCAL_RANK $WORLD_SIZE $MASTER_ADDR "$@"
 [ $RANK = 2 ] && sleep 1 && exit 9
-sleep 60 & wait
+while :; do sleep 60 & wait; done  # its child may be told first
 """
 
 
@@ -82,7 +82,7 @@ def test_scancel_tells_the_ranks_and_keeps_their_logs(login: Login) -> None:
         )
         login.cluster.run("scancel", job_id)
 
-    command = ["bash", "-c", "trap 'echo told to end; exit 3' TERM; echo ready; sleep 60 & wait"]
+    command = ["bash", "-c", "trap 'echo told to end; exit 3' TERM; echo ready; while :; do sleep 60 & wait; done"]
     job, results = submit(login, act=cancel, command=command, workdir=str(login.play.cwd))
     assert job["JobState"] == "CANCELLED"
     log = results / "rank-3.log"
