@@ -80,11 +80,16 @@ def test_bare_hosts_become_nodes(first: dict[str, Any]) -> None:
         assert all(cell["reason"] for cell in cells(first, role).values()), role
 
 
-@pytest.mark.usefixtures("first")
+@pytest.fixture(scope="module")
+def loaded(bare: Lab, first: dict[str, Any]) -> None:
+    """The hosts have the image, after their first provisioning."""
+    done = bare.play("image", "load", "-i", str(bare.inventory), "--image", SLIM, timeout_s=300)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.usefixtures("loaded")
 def test_nodes_run_a_job(bare: Lab, site: Path, tmp_path: Path) -> None:
     """As a user would: the image, then a playbook with the job."""
-    loaded = bare.play("image", "load", "-i", str(bare.inventory), "--image", SLIM, timeout_s=300)
-    assert loaded.returncode == 0, loaded.stderr
     job = {"ddp_job_image": SLIM, "ddp_job_image_pull": "never", "ddp_job_command": ["python3", "-c", WHO]}
     play = {"hosts": "ranks", "gather_facts": False, "roles": [{"role": "ddp.play.ddp_job", "vars": job}]}
     path = tmp_path / "train.json"
@@ -171,7 +176,7 @@ def test_one_verify_names_all_that_is_wrong_on_a_host(bare: Lab, site: Path) -> 
     assert "3 hosts, 3 roles as provisioned" in again.stdout
 
 
-@pytest.mark.usefixtures("first")
+@pytest.mark.usefixtures("loaded")
 def test_limits_that_a_host_cannot_give_are_lowered(bare: Lab) -> None:
     """An engine in a container may not raise limits; with the default of 131072 no container would start there."""
     hard = int(bare.on("h1", "awk '/Max open files/ {print $5}' /proc/1/limits"))
@@ -180,7 +185,7 @@ def test_limits_that_a_host_cannot_give_are_lowered(bare: Lab) -> None:
     assert int(given) == (131072 if raises else min(hard, 131072))
 
 
-@pytest.mark.usefixtures("first")
+@pytest.mark.usefixtures("loaded")
 @pytest.mark.long
 def test_a_host_is_taken_out_and_comes_back(bare: Lab, site: Path) -> None:
     """Deprovision undoes what provision did and says what it leaves; one host alone is provisioned again."""
