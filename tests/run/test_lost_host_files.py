@@ -51,34 +51,34 @@ def inventory(play: Play, server: SshServer, *, spares: tuple[str, ...] = ()) ->
     return play.write("hosts.json", json.dumps({"ranks": {"hosts": named}}))
 
 
-def begin(play: Play, inventory: Path, **variables: Any) -> subprocess.Popen[str]:
-    """A run called night whose rank 0 has begun."""
+def begin(play: Play, inventory: Path, name: str, **variables: Any) -> subprocess.Popen[str]:
+    """A run of this name whose rank 0 has begun. Tests of other processes must not have the name at the same time."""
     (play.cwd / "source").mkdir()
     play.write("source/train.py", "")
     wanted = {"source": str(play.cwd / "source"), "artifacts": ["*.txt"], "command": ["sh", "-c", COMMAND]}
     times: dict[str, Any] = {**FAST, "ranks_per_host": 1, "host_timeout": 3}
-    child = play.start("run", play.job({**wanted, **times, **variables}), "-i", inventory, "--name", "night")
-    wait_until(lambda: begun(play, "night", 1, ranks=1) or child.poll() is not None, timeout_s=90, what="rank 0")
+    child = play.start("run", play.job({**wanted, **times, **variables}), "-i", inventory, "--name", name)
+    wait_until(lambda: begun(play, name, 1, ranks=1) or child.poll() is not None, timeout_s=90, what="rank 0")
     return child
 
 
 def test_attach_collects_from_a_host_that_was_lost_and_is_back(play: Play, b: SshServer) -> None:
     """Plain gc removed them, and nothing could collect them."""
     hosts = inventory(play, b)
-    child = begin(play, hosts)
+    child = begin(play, hosts, "away")
     log = place(b) / "logs" / "rank-1.log"
     wait_until(lambda: log.exists() and log.stat().st_size > 20, timeout_s=30, what="rank 1")
     away = keys(b).rename(keys(b).with_suffix(".away"))
     assert b.cut() > 0
     _, err = child.communicate(timeout=90)
     assert child.returncode == 69, err
-    run = play.home / "runs" / "night"
+    run = play.home / "runs" / "away"
     ended = play.document(run)
     assert ended["uncollected"] == [{"attempt": 1, "host": "b"}]
-    assert "ddp-play attach night collects it" in ended["left_behind"]["b"][0]
+    assert "ddp-play attach away collects it" in ended["left_behind"]["b"][0]
     wait_until(lambda: json.loads((place(b) / "state.json").read_text())["phase"] == "ended", what="the lease's end")
 
-    tried = play("attach", "night")
+    tried = play("attach", "away")
     assert tried.code == 69
     assert "b: files of attempt 1 are not collected" in tried.err
     assert play.document(run) == ended
@@ -87,10 +87,10 @@ def test_attach_collects_from_a_host_that_was_lost_and_is_back(play: Play, b: Ss
     whole, model = log.read_bytes(), (place(b) / "src" / "model.txt").read_bytes()
     assert len((run / "logs" / "rank-1.log").read_bytes()) < len(whole)
     swept = play("gc", "-i", hosts, "--yes")
-    assert "ddp-play attach night collects them" in swept.out, swept.out + swept.err
+    assert "ddp-play attach away collects them" in swept.out, swept.out + swept.err
     assert log.exists()
 
-    done = play("attach", "night")
+    done = play("attach", "away")
     assert done.code == 69, done.err
     assert "b: files of attempt 1 are in the bundle" in done.err
     assert (run / "logs" / "rank-1.log").read_bytes() == whole
@@ -106,13 +106,13 @@ def test_a_host_that_is_back_before_a_restart_keeps_the_end_of_its_logs(play: Pl
     """It was cleaned at once, and all that its ranks had written while nobody could reach it was lost."""
     hosts = inventory(play, b, spares=("c",))
     command = ["sh", "-c", f"test -e {play.cwd}/lost && exit 0; {COMMAND}"]
-    child = begin(play, hosts, command=command, restarts=1, hosts=2, spares=["c"], lease=60)
+    child = begin(play, hosts, "back", command=command, restarts=1, hosts=2, spares=["c"], lease=60)
     log = place(b) / "logs" / "rank-1.log"
     wait_until(lambda: log.exists() and log.stat().st_size > 20, timeout_s=30, what="rank 1")
     away = keys(b).rename(keys(b).with_suffix(".away"))
     assert b.cut() > 0
     (play.cwd / "lost").touch()
-    run = play.home / "runs" / "night"
+    run = play.home / "runs" / "back"
     before = log.stat().st_size
     wait_until(lambda: play.document(run)["status"] == "waiting", timeout_s=60, what="the wait for b")
     away.rename(keys(b))

@@ -21,7 +21,7 @@ from ddp_play.run.left_files import ARTIFACTS_MAX_MIB
 from ddp_play.run.lost_host_files import collect_uncollected
 from ddp_play.run.run_hooks import webhook_problem
 from ddp_play.run.submission import check_password, hosts_with_password, restart_problem, start_background
-from ddp_play.run.waiting_files import uncollected, waiting_files
+from ddp_play.run.waiting_files import uncollected, waiting_files, worth_asking
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +36,7 @@ MaxMib = Annotated[
         ARTIFACTS_MAX_MIB,
         min=1,
         metavar="MIB",
-        help="Limit of each host's artifacts instead of ddp_job_artifacts_max_mib, for a run that has ended: "
+        help="A higher limit of each host's artifacts than ddp_job_artifacts_max_mib, for a run that has ended: "
         "hosts keep what exceeds it.",
         show_default=False,
     ),
@@ -93,7 +93,7 @@ def _collect_what_waits(run: Run, limit_mib: int, ask: Callable[[], Passwords]) 
     Without a limit: except from hosts that could only send the same again. What they keep is said with the run's end.
     """
     found = waiting_files(run.document)
-    hosts = {host for (_, host), files in found.items() if limit_mib or not files.limit_mib}
+    hosts = {host for _, host in worth_asking(found, limit_mib)}
     if run.allocation and (found or _disk_was_full(run)):
         console.note(_stay_on_hosts(run), style="bold yellow")
     elif hosts:

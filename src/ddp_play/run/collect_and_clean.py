@@ -14,7 +14,7 @@ from ddp_play.errors import DdpPlayError, Interrupted
 from ddp_play.guard.protocol import MAX_LINKS, MAX_MISSING
 from ddp_play.run.collection_progress import CollectionProgress, longest_s
 from ddp_play.run.host_spec import run_paths
-from ddp_play.run.kept_output import incomplete, is_collected, kept_rows, order_to_keep
+from ddp_play.run.kept_output import exceeds_limit, incomplete, is_collected, kept_rows, order_to_keep
 from ddp_play.run.left_files import LeftFiles
 
 if TYPE_CHECKING:
@@ -122,11 +122,11 @@ def collect(
             missing.append({"host": link.name, "path": "results and artifacts", "why": link.lost or why})
         rows, collected = rows_of(link, link.replies.get("fetched", {}))
         of_head = for_head is not None and link is asked[0]  # the shared directory is the head's, which is asked again
-        missing += [{**row, "host": plan.head} if of_head and "size" in row else row for row in rows]
+        missing += [{**row, "host": plan.head} if of_head and exceeds_limit(row) else row for row in rows]
         manifest += collected
     manifest = [*_earlier_artifacts(paths, manifest), *manifest]
     have = {(row["host"], row["path"]) for row in manifest}
-    missing = [row for row in missing if "size" not in row or (row["host"], row["path"]) not in have]
+    missing = [row for row in missing if not exceeds_limit(row) or (row["host"], row["path"]) not in have]
     return [*missing, *_write_manifest(paths, manifest)]
 
 

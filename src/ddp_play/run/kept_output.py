@@ -32,7 +32,7 @@ def order_to_keep(link: Link, missing: list[dict[str, Any]]) -> Order:
         return keep_all(link.ranks)
     paths = [row["path"] for row in missing if row["host"] == link.name]
     dropped = link.files.dropped_entries()
-    output = [LOGS, *(rank_dir_name(rank) for rank in sorted(link.ranks))]
+    output = keep_all(link.ranks)["keep"]
     kept = [name for name in output if name in dropped or any(_is_in(name, path, link) for path in paths)]
     return {"keep_src": bool(paths), "keep": kept}
 
@@ -52,9 +52,14 @@ def _is_in(name: str, path: str, link: Link) -> bool:
     return link.place is not None and f"{path}/".startswith(f"{link.place.directory}/{name}/")
 
 
+def exceeds_limit(row: dict[str, Any]) -> bool:
+    """Is this file missing because of ddp_job_artifacts_max_mib? Hosts tell the size of such files only."""
+    return "size" in row
+
+
 def limit_needed(link: Link, missing: list[dict[str, Any]]) -> int:
     """With which ddp_job_artifacts_max_mib the host can send what exceeded it; 0 if nothing did."""
-    rows = [row for row in missing if row["host"] == link.name and "size" in row]
+    rows = [row for row in missing if row["host"] == link.name and exceeds_limit(row)]
     if not rows or not is_collected(link):
         return 0
     return math.ceil((link.files.artifact_bytes + sum(int(row["size"] or 0) for row in rows)) / (1 << 20))

@@ -159,17 +159,19 @@ class LateCollection:
         left = self._clean(missing)
         with_logs = [link for link in self._gang.links if link.place and link.place.has_logs]
         return LateResult(
-            tuple(link.name for link in self._gang.links),
-            (*missing, *damaged_logs(self._gang)),
-            left,
-            self._away,
-            {rank: self._bundle.log_size(rank) for link in with_logs for rank in link.ranks},
-            tuple(link.name for link in self._gang.links if link not in with_logs),
-            self._gone,
-            tuple(rank for link in with_logs for rank in sorted(damaged_ranks(link))),
-            incomplete(self._gang.links, missing),
-            orders_to_keep(self._gang.links, missing),
-            tuple(link.name for link in self._gang.links if link.replies.get("cleaned", {}).get("left", True)),
+            collected=tuple(link.name for link in self._gang.links),
+            missing=(*missing, *damaged_logs(self._gang)),
+            left=left,
+            away=self._away,
+            log_bytes={rank: self._bundle.log_size(rank) for link in with_logs for rank in link.ranks},
+            without_logs=tuple(link.name for link in self._gang.links if link not in with_logs),
+            gone=self._gone,
+            damaged=tuple(rank for link in with_logs for rank in sorted(damaged_ranks(link))),
+            incomplete=incomplete(self._gang.links, missing),
+            keeps=orders_to_keep(self._gang.links, missing),
+            unconfirmed=tuple(
+                link.name for link in self._gang.links if link.replies.get("cleaned", {}).get("left", True)
+            ),
         )
 
     def _clean(self, missing: list[dict[str, Any]]) -> dict[str, list[str]]:
@@ -185,9 +187,9 @@ class LateCollection:
         left, after = {}, left_files(self._gang)
         with contextlib.suppress(DdpPlayError):  # hosts without a reply are named below
             self._gang.ask("clean", "cleaned", deadline_s=CLEAN_S, fields=order)
+        missed = incomplete(self._gang.links, missing)
         for link in self._gang.links:
-            reply = link.replies.get("cleaned")
-            limit_mib = incomplete([link], missing).get(link.name)
+            reply, limit_mib = link.replies.get("cleaned"), missed.get(link.name)
             if reply is None:
                 why = "the host did not confirm the cleanup"
                 left[link.name] = [after.uncleaned(why, is_collected=True, limit_mib=limit_mib)]

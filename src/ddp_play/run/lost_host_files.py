@@ -13,7 +13,7 @@ from ddp_play.run.late_collection import LateCollection, LateResult
 from ddp_play.run.left_files import LeftFiles
 from ddp_play.run.rank_states import is_about_log
 from ddp_play.run.supervisor_lock import supervisor_lock
-from ddp_play.run.waiting_files import Key, WaitingFiles, rows_of, waiting_files
+from ddp_play.run.waiting_files import Key, WaitingFiles, rows_of, waiting_files, worth_asking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -198,8 +198,7 @@ def collect_uncollected(assignment: Assignment, limit_mib: int = 0, **more: Any)
     """
     bundle = Bundle(assignment.paths)
     with supervisor_lock(assignment.paths):
-        found = waiting_files(read_json(assignment.paths.run))
-        waiting = {key for key, files in found.items() if limit_mib or not files.limit_mib}
+        waiting = worth_asking(waiting_files(read_json(assignment.paths.run)), limit_mib)
         for attempt in sorted({attempt for attempt, _ in waiting}, reverse=True):
             hosts = {host for number, host in waiting if number == attempt}
             before = dataclasses.replace(assignment, attempt=attempt)

@@ -173,8 +173,7 @@ class RestartLoop:
 
     def _note_kept_by_abandon(self, kept: dict[str, tuple[str, ...]]) -> None:
         """Remember directories of ranks that were ended right after their start, so that `attach` collects them."""
-        then = f"not collected; {self._left_files.collects}"
-        rows = {host: [f"{path}: {then}" for path in paths] for host, paths in kept.items()}
+        rows = {host: [*map(self._left_files.uncollected, paths)] for host, paths in kept.items()}
         self._lost_host_files.note_kept(self.assignment.attempt, rows)
         self._lost_host_files.note_uncollected(self.assignment.attempt, kept)
 

@@ -35,6 +35,11 @@ def waiting_files(document: dict[str, Any]) -> dict[Key, WaitingFiles]:
     }
 
 
+def worth_asking(found: dict[Key, WaitingFiles], limit_mib: int) -> set[Key]:
+    """All of them with a higher limit; without one (0) those that would not only send the same again."""
+    return {key for key, files in found.items() if limit_mib or not files.limit_mib}
+
+
 def uncollected(document: dict[str, Any]) -> set[Key]:
     """(attempt, host) of every host of run.json that still has files."""
     return set(waiting_files(document))

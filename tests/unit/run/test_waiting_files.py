@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ddp_play.run.waiting_files import WaitingFiles, rows_of, uncollected, waiting_files
+from ddp_play.run.waiting_files import WaitingFiles, rows_of, uncollected, waiting_files, worth_asking
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,12 @@ def test_a_row_and_back(files: WaitingFiles, fields: dict[str, Any]) -> None:
     row = {"attempt": 2, "host": "h1", **fields}
     assert rows_of({(2, "h1"): files}) == [row]
     assert waiting_files({"uncollected": [row]}) == {(2, "h1"): files}
+
+
+def test_without_a_limit_nobody_is_asked_who_would_send_the_same_again() -> None:
+    found = {(1, "h1"): WaitingFiles(), (1, "h2"): WaitingFiles(True), (1, "h3"): WaitingFiles(True, 7)}
+    assert worth_asking(found, 0) == {(1, "h1"), (1, "h2")}
+    assert worth_asking(found, 7) == set(found)
 
 
 def test_rows_are_in_order_and_a_run_may_have_none() -> None:
