@@ -80,14 +80,14 @@ slurm-faults: $(STAMP) needs ## every row of the fault table that makes sense on
 
 run-tests: $(STAMP) needs
 	@echo "==> real gloo ranks and whole runs on this machine"
-	@$(BIN)/pytest -q --durations 15 --numprocesses 2 --dist worksteal -m 'not long' tests/dist tests/run
+	@$(BIN)/pytest -q --durations 15 -p tests.own_network --numprocesses 2 --dist worksteal -m 'not long' tests/dist tests/run
 	@echo "==> remedies: the rows that need no lab"
-	@$(BIN)/pytest -q --durations 5 --numprocesses 2 --dist worksteal tests/remedies
+	@$(BIN)/pytest -q --durations 5 -p tests.own_network --numprocesses 2 --dist worksteal tests/remedies
 	@echo "==> faults: the rows that need no lab"
 	@DDP_PLAY_FAULTS_SLACK=$${DDP_PLAY_FAULTS_SLACK:-3} $(BIN)/pytest -q --durations 15 tests/faults
 
 long-tests: $(STAMP) needs ## tests of runs and roles on this machine that take long: no part of `make test`
-	@$(BIN)/pytest -q --durations 15 --numprocesses 2 --dist worksteal -m long tests/dist tests/run
+	@$(BIN)/pytest -q --durations 15 -p tests.own_network --numprocesses 2 --dist worksteal -m long tests/dist tests/run
 
 wheel-demo: $(STAMP)
 	@echo "==> the demo from a wheel in a clean environment outside the checkout"
