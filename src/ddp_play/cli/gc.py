@@ -86,5 +86,6 @@ def _show(found: Leftovers, *, yes: bool = False, sources: bool = False) -> None
 def _description(row: dict[str, Any]) -> str:
     run_text = f"{row['inventory_host']}: run {row['run']} attempt {row['attempt']} of {row['owner'] or 'unknown'}"
     if "path" in row:
-        return f"{run_text} ({row['phase']}): {row['path']}"
+        phase = "" if row["phase"] == "unknown" else f" ({row['phase']})"  # what was kept by a cleanup has none
+        return f"{run_text}{phase}: {row['path']}"
     return f"{run_text}: container {row['id'][:12]} ({row['state']})"

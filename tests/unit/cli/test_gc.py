@@ -31,6 +31,11 @@ def test_leftovers_other_users_runs_and_problems(capsys: pytest.CaptureFixture[s
     assert [(row["run"], row["why"]) for row in document["left_alone"]] == [("b", "of root"), ("c", "running")]
 
 
+def test_what_a_cleanup_kept_has_no_phase(capsys: pytest.CaptureFixture[str]) -> None:
+    _show(Leftovers([{**run("a"), "phase": "unknown"}], me="ops"))
+    assert capsys.readouterr().out.splitlines() == ["h1: run a attempt 1 of ops: /state/a"]
+
+
 def test_a_container_and_nothing_at_all(capsys: pytest.CaptureFixture[str]) -> None:
     container = {**run("a"), "id": "0123456789abcdef", "state": "exited"}
     del container["path"]
