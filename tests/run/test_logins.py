@@ -158,20 +158,34 @@ def test_a_password_survives_a_cut_and_attach_asks_for_it_again(play: Play, serv
     assert "logs in with a password (h1)" in refused.err
     assert "ddp-play attach typed -k" in refused.err
     before = server.log.count("Failed password")
-    code, _out, err = attach(play, "wrong")
+    code, _out, err = typing(play, "wrong", "attach", "typed", "-k")
     assert code == 64, err
     assert "h1 refuses the SSH password" in err
     assert "Permission denied" in err
     assert server.log.count("Failed password") - before == 1, "one try, and the run was not changed"
     release.touch()
-    code, out, err = attach(play, PASSWORD)
+    code, out, err = typing(play, PASSWORD, "attach", "typed", "-k")
     assert code == 0, err + out
     assert "ended" in (play.home / "runs/typed/logs/rank-0.log").read_text()
     nowhere_stored(play)
 
 
-def attach(play: Play, password: str) -> tuple[int, str, str]:
-    """`attach -k` with this answer to its question: exit code, output, errors."""
-    child = play.start("attach", "typed", "-k", stdin=subprocess.PIPE)
+def test_stop_asks_for_the_password_too(play: Play, server: SshServer, release: Path) -> None:
+    """It had no -k: a run that logs in with a password could not be stopped after its controller died."""
+    child = begin(play, server, "told")
+    lose_controller(play, server)
+    child.wait(timeout=30)
+    refused = play("stop", "told")
+    assert refused.code == 64, refused.err
+    assert "ddp-play stop told -k" in refused.err
+    code, _out, err = typing(play, PASSWORD, "stop", "told", "-k", "--now")
+    assert code == 0, err
+    assert play("ps", "--json").json["runs"][0]["status"] == "stopped"
+    nowhere_stored(play)
+
+
+def typing(play: Play, password: str, *words: str) -> tuple[int, str, str]:
+    """A command with this answer to its question: exit code, output, errors."""
+    child = play.start(*words, stdin=subprocess.PIPE)
     out, err = child.communicate(f"{password}\n", timeout=90)
     return child.returncode, out, err

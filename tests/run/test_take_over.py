@@ -7,7 +7,7 @@ import json
 import os
 import re
 import signal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -24,21 +24,21 @@ pytestmark = [pytest.mark.runner]
 
 
 @contextlib.contextmanager
-def unreachable(play: Play, run: str) -> Iterator[None]:
-    """Channels to the hosts of a run break, as with a network that is down."""
+def unreachable(play: Play, run: str, *, hosts: tuple[str, ...] = ("a", "b")) -> Iterator[None]:
+    """Channels to these hosts of a run break, as with a network that is down."""
     path = play.home / "runs" / run / "channels.json"
     before = path.read_text()
     document = json.loads(before)
-    for route in document["routes"]:
+    for route in (row for row in document["routes"] if row["host"] in hosts):
         route["argv"] = ["sh", "-c", "echo no route to host >&2; exit 255"]
     path.write_text(json.dumps(document))
     yield
     path.write_text(before)
 
 
-def orphan(play: Play, run: str) -> list[int]:
+def orphan(play: Play, run: str, **variables: Any) -> list[int]:
     """Start a run, kill its controller, and return the pids of its ranks."""
-    play("run", waiting(play, lease="10m"), "-i", fleet(play, "a", "b"), "-d", "--name", run)
+    play("run", waiting(play, lease="10m", **variables), "-i", fleet(play, "a", "b"), "-d", "--name", run)
     wait_until(lambda: begun(play, run, 1), timeout_s=60, what="both ranks")
     kill_each(set(living(str(play.home / "runs" / run))) - {guard_pid(play, run, host) for host in "ab"})
     return [*rank_pids(play, run, 0, "a"), *rank_pids(play, run, 1, "b")]
@@ -87,4 +87,30 @@ def test_a_supervisor_that_dies_alone_leaves_its_run_to_attach(play: Play) -> No
     assert done.code == 128 + signal.SIGKILL, done.err
     assert re.search(r"rank (0 on a|1 on b) failed first: signal 9 \(SIGKILL\)", done.err), done.err
     assert play.document(run)["exit_class"] == "rank_failed"
+    assert play.left_on_host() == []
+
+
+def test_a_run_can_be_stopped_though_one_of_its_hosts_never_answers(play: Play) -> None:
+    """Neither attach nor stop could end it, its ranks went on holding the other hosts, and rm kept its bundle."""
+    on_a, on_b = orphan(play, "headless", host_timeout=5)
+    run = play.home / "runs" / "headless"
+    with unreachable(play, "headless", hosts=("b",)):
+        refused = play("attach", "headless")
+        assert refused.code == 69, refused.err
+        assert "no channel to\nb: no route to host" in refused.err
+        assert "to end the run on the other hosts: ddp-play stop headless" in refused.err
+        assert alive(on_a)
+        stopped = play("stop", "headless", "--json")
+        assert not alive(on_a)
+        assert alive(on_b)
+    ended = stopped.json
+    assert (ended["status"], ended["uncollected"]) == ("stopped", [{"attempt": 1, "host": "b"}]), stopped.err
+    assert ended["left_behind"]["b"] == [
+        "unknown, also whether its ranks still run: silent for 5 s; when the host is back, ddp-play attach headless "
+        "collects it"
+    ]
+    assert (run / "logs" / "rank-0.log").stat().st_size > 0
+    collected = play("attach", "headless")
+    assert "b: files of attempt 1 are in the bundle" in collected.err, collected.err
+    assert not alive(on_b)
     assert play.left_on_host() == []

@@ -10,17 +10,17 @@ import typer
 from ddp_play.bundle.event_texts import event_lines
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
-from ddp_play.cli.password_prompt import ask_passwords
 from ddp_play.cli.run import print_end, watch
+from ddp_play.cli.run_passwords import ask_passwords_of
 from ddp_play.cli.shown_ranks import refuse_unknown_ranks
-from ddp_play.errors import DiskFull, UsageError
+from ddp_play.errors import DiskFull
 from ddp_play.planning.short_lists import short_list
 from ddp_play.run.attempt_assignment import assignment_from_bundle
 from ddp_play.run.engine_runs import find
 from ddp_play.run.left_files import ARTIFACTS_MAX_MIB
 from ddp_play.run.lost_host_files import collect_uncollected
 from ddp_play.run.run_hooks import webhook_problem
-from ddp_play.run.submission import check_password, hosts_with_password, restart_problem, start_background
+from ddp_play.run.submission import restart_problem, start_background
 from ddp_play.run.waiting_files import uncollected, waiting_files, worth_asking
 
 if TYPE_CHECKING:
@@ -69,13 +69,13 @@ def attach(
         run = find(run_id)
         refuse_unknown_ranks(ranks, run.paths)
         if run.over and (run.allocation or not _disk_was_full(run)):
-            ask = partial(_ask_passwords, run, ssh=ask_pass, become=ask_become_pass)
+            ask = partial(ask_passwords_of, run.paths, "attach", ssh=ask_pass, become=ask_become_pass)
             _collect_what_waits(run, artifacts_max_mib or 0, ask)
             raise typer.Exit(print_end(find(run.paths.run_id), as_json=as_json))
         if artifacts_max_mib:
             console.note(f"{ARTIFACTS_MAX_MIB} is for a run that has ended: give this command again then")
         if not run.attended:
-            passwords = _ask_passwords(run, ssh=ask_pass, become=ask_become_pass)
+            passwords = ask_passwords_of(run.paths, "attach", ssh=ask_pass, become=ask_become_pass)
             console.note(f"run {run.paths.run_id} has no supervisor: starting a new one")
             for problem in filter(None, (restart_problem(run.paths), webhook_problem(run.paths))):
                 console.note(f"warning: {problem}", style="bold yellow")
@@ -130,17 +130,3 @@ def _collect_from(hosts: set[str], run: Run, limit_mib: int, passwords: Password
         for host, why in sorted(result.away.items()):
             text = f"{host}: files of attempt {attempt} are not collected: {why}"
             console.note(f"{text}; ddp-play attach {run.paths.run_id} tries again", style="bold yellow")
-
-
-def _ask_passwords(run: Run, *, ssh: bool, become: bool) -> Passwords:
-    hosts = hosts_with_password(run.paths)
-    if hosts and not ssh:
-        named = short_list(hosts, 5)
-        raise UsageError(
-            f"run {run.paths.run_id} logs in with a password ({named}), which ddp-play does not store",
-            hint=f"ddp-play attach {run.paths.run_id} -k asks for it",
-        )
-    passwords = ask_passwords(connection=ssh, become=become)
-    if hosts:
-        check_password(run.paths, passwords.connection)
-    return passwords

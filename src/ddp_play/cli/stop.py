@@ -10,8 +10,8 @@ import typer
 from ddp_play.bundle.run_lookup import Run
 from ddp_play.cli import console, live_view, options
 from ddp_play.cli.error_boundary import error_boundary
-from ddp_play.cli.password_prompt import ask_passwords
 from ddp_play.cli.run import request_stop
+from ddp_play.cli.run_passwords import ask_passwords_of
 from ddp_play.run.engine_runs import cancel_pending, find, load
 from ddp_play.run.run_hooks import webhook_problem
 from ddp_play.run.submission import start_background, take_over_problem
@@ -22,6 +22,7 @@ def stop(
     now: Annotated[bool, typer.Option("--now", help="Send SIGKILL at once, without signal and grace period.")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Return when the run is over.")] = True,
     as_json: options.Json = False,
+    ask_pass: options.AskPass = False,
     ask_become_pass: options.AskBecomePass = False,
 ) -> None:
     """Stop all ranks of a run on all hosts: ddp_job_signal, ddp_job_grace, SIGKILL; then collect and clean up.
@@ -41,7 +42,7 @@ def stop(
         lost = "" if run.attended else webhook_problem(run.paths)
         request_stop(run.paths, now=now, reason="stopped with ddp-play stop")
         if not cancel_pending(run) and not run.attended:
-            passwords = ask_passwords(connection=False, become=ask_become_pass)
+            passwords = ask_passwords_of(run.paths, "stop", ssh=ask_pass, become=ask_become_pass)
             console.note_if_any(f"warning: {lost}" if lost else "")
             console.note_if_any(start_background(run.paths, passwords, take_over=True))
         if not wait:

@@ -30,6 +30,7 @@ RECONNECT_S = 2.0
 STALL_S = 0.2
 # Replies with bytes after their header; these are then in the reply under this name.
 WITH_PAYLOAD, PAYLOAD = ("check_read", "check_reach", "check_end"), "payload"
+NOTHING_YET: dict[str, dict[str, float]] = {"logs": {}, "metrics": {}, "nccl": {}}
 # A new channel gets this long for its first message: a busy host needs seconds for the login and to start Python.
 OPENING_S = 15.0
 
@@ -46,11 +47,7 @@ class Gang:
         attempt: int,
         on_data: Callable[[Link, Frame], None] = lambda _link, _frame: None,
         on_host: Callable[[Link, str], None] = lambda _link, _how: None,
-        offsets: Callable[[str], Mapping[str, Mapping[str, float]]] = lambda _host: {
-            "logs": {},
-            "metrics": {},
-            "nccl": {},
-        },
+        offsets: Callable[[str], Mapping[str, Mapping[str, float]]] = lambda _host: NOTHING_YET,
         interruption: Callable[[str], str] = lambda _kind: "",
     ) -> None:
         """`interruption`: why to stop waiting for replies to this kind of request; empty: go on waiting."""
@@ -81,20 +78,24 @@ class Gang:
         deadline_s: float,
         failure: type[HostNotReady] = HostNotReady,
         channels: Mapping[str, ProcessChannel] | None = None,
+        fail_fast: bool = True,
     ) -> None:
-        """A channel to every host; `failure` naming those that do not answer. `channels`: by host, open already."""
+        """A channel to every host; `failure` naming those that do not answer. `channels`: by host, open already.
+
+        `fail_fast`: wait no longer for the others when one host has failed.
+        """
         given = {name: channel for name, channel in (channels or {}).items() if not channel.broken}
         for link in self.links:
             self._open(link, link.route, given.get(link.name))
-        until = time.monotonic() + deadline_s
-        while any(link.place is None for link in self.links) and time.monotonic() < until:
+        until, failed = time.monotonic() + deadline_s, any if fail_fast else all
+        while (waiting := [link for link in self.links if link.place is None]) and time.monotonic() < until:
             self.pump(0.5)
-            for link in self.links:
-                if link.place is None and self._out(link) and link.channel is given.pop(link.name, None):
+            waiting = [link for link in waiting if link.place is None]
+            for link in waiting:
+                if self._out(link) and link.channel is given.pop(link.name, None):
                     self._open(link, link.route)  # the host had closed it
-            if any(self._out(link) for link in self.links if link.place is None):
+            if failed(map(self._out, waiting)):
                 break
-        waiting = [link for link in self.links if link.place is None]
         if waiting:
             raise_not_opened(waiting, failure)
 

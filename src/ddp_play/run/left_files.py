@@ -57,7 +57,8 @@ class LeftFiles:
     def uncleaned(self, why: str, *, is_collected: bool, limit_mib: int | None = None) -> str:
         """Row about a host that did not confirm the cleanup. `limit_mib`: as in `kept`; None: nothing is missing."""
         then = "ddp-play gc -i INVENTORY --yes removes it" if is_collected else self.collects
-        return f"unknown: {why}; {self.when_back(then if limit_mib is None else self._sends(limit_mib))}"
+        ranks = "" if is_collected or self.over else ", also whether its ranks still run"
+        return f"unknown{ranks}: {why}; {self.when_back(then if limit_mib is None else self._sends(limit_mib))}"
 
     def kept(self, path: str, limit_mib: int = 0) -> str:
         """Row about a directory with files that could not be sent. `limit_mib`: with which some of them can."""

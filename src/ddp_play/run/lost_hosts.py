@@ -6,7 +6,7 @@ import contextlib
 import time
 from typing import TYPE_CHECKING
 
-from ddp_play.errors import DdpPlayError
+from ddp_play.errors import DdpPlayError, NotTakenOver
 
 if TYPE_CHECKING:
     from ddp_play.bundle.journal import Journal
@@ -19,6 +19,23 @@ POLL_S = 0.5
 # After the grace period the guards kill ranks that still live. They must report the end within this time.
 STOP_SLACK_S = 15.0
 END_S = 60.0
+
+
+def open_for_take_over(gang: Gang, *, deadline_s: float, ends_the_run: bool) -> tuple[str, ...]:
+    """Open a channel to every host of an attempt whose supervisor died. Returns the hosts that do not answer.
+
+    Raises NotTakenOver if there are any, unless the run is to end and others know it.
+    """
+    try:
+        gang.open_all(deadline_s=deadline_s, failure=NotTakenOver, fail_fast=False)
+    except NotTakenOver as error:
+        if not any(link.state for link in gang.links):
+            raise
+        if not ends_the_run:
+            hint = f"to end the run on the other hosts: ddp-play stop {gang.run_id}"
+            raise NotTakenOver(error.message, hint=f"{error.hint}; {hint}", hosts=error.hosts) from error
+        return error.hosts
+    return ()
 
 
 def end_ranks(gang: Gang, plan: Plan) -> list[str]:
@@ -61,8 +78,11 @@ def declare_stuck(gang: Gang, journal: Journal, view: GangView) -> None:
     """Mark hosts whose ranks did not end in time after a stop."""
     for name in {row.host for row in view.ranks if row.state not in ("exited", "lost")}:
         link = gang.link(name)
-        link.ranks_lost = "its ranks did not end after the stop signal"
-        journal.emit("host", host=name, state="lost", why=link.ranks_lost)
+        if link.connected and link.place is not None:
+            link.ranks_lost = "its ranks did not end after the stop signal"
+        else:
+            link.lost = f"silent for {link.silent_s():.0f} s"
+        journal.emit("host", host=name, state="lost", why=link.lost or link.ranks_lost)
 
 
 def _all_ended(link: Link) -> bool:

@@ -109,8 +109,11 @@ def hosts_with_password(paths: RunPaths) -> list[str]:
     return [route.host for route in routes if route.asks_password]
 
 
-def check_password(paths: RunPaths, password: str) -> None:
-    """UsageError where the first host with a password refuses this one: the run itself is not touched by that."""
+def check_password(paths: RunPaths, verb: str, password: str) -> None:
+    """UsageError where the first host with a password refuses this one: the run itself is not touched by that.
+
+    `verb`: the command to give again.
+    """
     routes = (Route.from_json(row) for row in read_json(paths.channels)["routes"])
     route = next(route for route in routes if route.asks_password)
     channel = ProcessChannel(
@@ -122,7 +125,7 @@ def check_password(paths: RunPaths, password: str) -> None:
         channel.receive()
     channel.close()
     if "Permission denied" in channel.broken:
-        hint = f"ddp-play attach {paths.run_id} -k; the run was not changed"
+        hint = f"ddp-play {verb} {paths.run_id} -k; the run was not changed"
         raise UsageError(f"{route.host} refuses the SSH password: {channel.broken}", hint=hint)
 
 

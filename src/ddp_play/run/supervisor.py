@@ -16,7 +16,7 @@ from ddp_play.bundle.journal import Journal
 from ddp_play.bundle.outcome import Outcome, RunStatus
 from ddp_play.bundle.sample_store import SampleStore
 from ddp_play.bundle.writer import BeyondEndError, Bundle
-from ddp_play.errors import DdpPlayError, DiskFull, Interrupted, NotTakenOver, UsageError
+from ddp_play.errors import DdpPlayError, DiskFull, Interrupted, UsageError
 from ddp_play.run import judged_outcome
 from ddp_play.run.artifact_rescue import order_for_head
 from ddp_play.run.attempt_assignment import links_of
@@ -30,7 +30,7 @@ from ddp_play.run.host_data import keep_data
 from ddp_play.run.host_frames import HostFrameError
 from ddp_play.run.host_links import Gang
 from ddp_play.run.kept_output import incomplete, is_collected, orders_to_keep
-from ddp_play.run.lost_hosts import declare_stuck, end_ranks, give_up_on_lost_hosts
+from ddp_play.run.lost_hosts import STOP_SLACK_S, declare_stuck, end_ranks, give_up_on_lost_hosts, open_for_take_over
 from ddp_play.run.nccl_transport import TransportWatch
 from ddp_play.run.prepare_and_start import Starter
 from ddp_play.run.rank_observer import Observer
@@ -50,8 +50,6 @@ if TYPE_CHECKING:
 
 OPEN_S = 60.0
 TICK_S = 0.1
-# After the grace period the guards kill the ranks. They must report the end of all ranks within this time.
-STOP_SLACK_S = 15.0
 # Pieces of logs that a host may send beyond the end of what is here, before it is given up.
 MAX_GAPS = 100
 
@@ -127,8 +125,12 @@ class Supervisor:
 
     def take_over(self) -> Ended | NotStarted:
         """Follow ranks that run already to their end, from the state that the hosts report. Raises NotTakenOver."""
-        self.gang.open_all(deadline_s=OPEN_S, failure=NotTakenOver)
+        ends_the_run = self.stop_requests.ends_the_run()
+        silent = open_for_take_over(self.gang, deadline_s=OPEN_S, ends_the_run=ends_the_run)
         judged = judged_outcome.stored(self.paths, self.assignment.attempt)
+        for link in map(self.gang.link, silent):
+            link.lost = "it does not answer" if judged else ""  # without a verdict it gets ddp_job_host_timeout
+            self._on_host(link, "lost" if judged else "silent")
         known = [link for link in self.gang.links if link.state]
         if not (known or judged):
             return NotStarted(
@@ -145,7 +147,7 @@ class Supervisor:
     def _settle(self, known: list[Link]) -> None:
         """End an attempt whose start signal did not reach all hosts, or whose files some hosts do not have any more."""
         for link in self.gang.links:
-            if link not in known:
+            if link.place is not None and not link.state:
                 link.ranks_lost = "the host has no files of this attempt any more"
         if any(link.state.get("phase") == "prepared" for link in known):
             reason = "the controller died before all hosts had the start signal"

@@ -235,7 +235,7 @@ def test_a_host_that_refuses_the_cleanup_is_unknown(two: Stage) -> None:
     two.far["h2"].answers["clean"] = refusal("clean", "Input/output error")
     left, kept = clean(gang_of(two), two.plan, [], Journal(two.paths.events), restart_follows=False)
     assert (list(left), kept) == (["h2"], {})
-    assert left["h2"][0].startswith("unknown: the host did not confirm the cleanup; when the host is back")
+    assert "the host did not confirm the cleanup; when the host is back" in left["h2"][0]
     (event,) = two.events("warning")
     assert event["message"] == "cleanup incomplete: h2: Input/output error"
 

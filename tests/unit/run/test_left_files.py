@@ -24,7 +24,10 @@ def outcome(kind: str = HOST_LOST) -> Outcome:
 def test_hosts_that_stay_are_asked_again(left: LeftFiles) -> None:
     collects = "ddp-play attach night collects it"
     assert left.collects == collects
-    assert left.uncleaned("silent", is_collected=False) == f"unknown: silent; when the host is back, {collects}"
+    assert (
+        left.uncleaned("silent", is_collected=False)
+        == f"unknown, also whether its ranks still run: silent; when the host is back, {collects}"
+    )
     assert left.uncleaned("silent", is_collected=True).endswith(
         "when the host is back, ddp-play gc -i INVENTORY --yes removes it"
     )

@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 
 from ddp_play.bundle.journal import Journal
-from ddp_play.bundle.outcome import RankOutcome, RunStatus
+from ddp_play.bundle.outcome import Outcome, RankOutcome, RunStatus, Verdict
+from ddp_play.bundle.paths import write_json
+from ddp_play.errors import NotTakenOver
 from ddp_play.guard.protocol import encode
+from ddp_play.run import judged_outcome
 from ddp_play.run.lost_hosts import declare_stuck, give_up_on_lost_hosts
 from ddp_play.run.stop_decision import GangView
-from tests.unit.run.conftest import OK, Make
+from tests.unit.run.conftest import OK, Make, Stage, done
 from tests.unit.run.test_collect_and_clean import gang_of
 
 
@@ -138,3 +141,50 @@ def test_a_host_whose_ranks_have_all_ended_is_not_given_up(make: Make, ranks: An
     gang: Any = SimpleNamespace(links=[link], notice_stalls=lambda: None)
     give_up_on_lost_hosts(gang, Journal(make(1, network="").paths.events), host_timeout_s=30.0)
     assert bool(link.lost) == given_up
+
+
+@pytest.fixture
+def orphan(make: Make, monkeypatch: pytest.MonkeyPatch) -> Stage:
+    """A run without a supervisor; h2 does not answer."""
+    monkeypatch.setattr("ddp_play.run.supervisor.OPEN_S", 0.3)
+    stage = make(2, host_timeout=0.5)
+    stage.ends_on_stop("h1")
+    stage.far["h2"].answers["open"] = []
+    return stage
+
+
+def test_a_take_over_leaves_hosts_alone_that_some_others_do_not_share(orphan: Stage) -> None:
+    with pytest.raises(NotTakenOver, match="no channel to\nh2: no answer") as caught:
+        orphan.supervisor().take_over()
+    assert caught.value.hint.endswith("to end the run on the other hosts: ddp-play stop calm-otter-1")
+    assert "stop" not in orphan.far["h1"].kinds()
+
+
+def test_a_stop_takes_over_though_a_host_does_not_answer(orphan: Stage) -> None:
+    """Nothing could end the ranks of the other hosts, and the run never ended."""
+    write_json(orphan.paths.stop_request(now=False), {"reason": "on request"})
+    outcome = orphan.supervisor().take_over()
+    assert outcome.status is RunStatus.STOPPED
+    assert "clean" in orphan.far["h1"].kinds()
+    assert list(outcome.left) == ["h2"]
+    assert "also whether its ranks still run: silent for" in outcome.left["h2"][0]
+    assert orphan.document["uncollected"] == [{"attempt": 1, "host": "h2"}]
+    assert [row["state"] for row in orphan.events("host")] == ["silent", "lost"]
+
+
+def test_a_stop_after_the_verdict_collects_from_the_hosts_that_answer(orphan: Stage) -> None:
+    done(orphan, "h1")
+    orphan.state("h1", "ended", **OK)
+    verdict = Verdict("done", "both ranks ended with 0", exit_code=0)
+    judged_outcome.store(orphan.paths, 1, Outcome(RunStatus.SUCCEEDED, verdict, ()))
+    write_json(orphan.paths.stop_request(now=False), {"reason": "on request"})
+    outcome = orphan.supervisor().take_over()
+    assert (outcome.status, list(outcome.left)) == (RunStatus.SUCCEEDED, ["h2"])
+    assert orphan.document["uncollected"] == [{"attempt": 1, "host": "h2"}]
+
+
+def test_where_no_host_knows_the_run_a_stop_takes_over_nothing(orphan: Stage) -> None:
+    orphan.far["h1"].state = {}
+    write_json(orphan.paths.stop_request(now=False), {"reason": "on request"})
+    with pytest.raises(NotTakenOver, match="h2: no answer"):
+        orphan.supervisor().take_over()

@@ -90,7 +90,7 @@ def test_a_stop_while_a_lost_host_is_waited_for_names_what_is_there(
     monkeypatch.setattr(loop, "_fence_ended_attempt", stopped)
     with pytest.raises(Interrupted, match="stopped while it waited"):
         loop.run()
-    assert stage.document["left_behind"]["h2"][0].startswith("unknown: silent for")
+    assert stage.document["left_behind"]["h2"][0].startswith("unknown, also whether its ranks still run: silent for")
     assert [row["host"] for row in stage.document["missing"]] == ["h2"]
 
 
@@ -126,4 +126,4 @@ def test_a_host_that_was_lost_at_the_start_signal_is_cleaned_later_or_named(stag
         stage.supervisor().run()
     assert ("clean" in h2.kinds()) is returns
     rows = stage.document["left_behind"].get("h2", [])
-    assert [row.startswith("unknown: the host did not confirm the cleanup") for row in rows] == [True] * (not returns)
+    assert ["the host did not confirm the cleanup" in row for row in rows] == [True] * (not returns)
