@@ -21,10 +21,13 @@ STOP_SLACK_S = 15.0
 END_S = 60.0
 
 
-def open_for_take_over(gang: Gang, *, deadline_s: float, ends_the_run: bool) -> tuple[str, ...]:
-    """Open a channel to every host of an attempt whose supervisor died. Returns the hosts that do not answer.
+def open_for_take_over(
+    gang: Gang, journal: Journal, *, deadline_s: float, ends_the_run: bool, ranks_ended: bool
+) -> None:
+    """Open a channel to every host of an attempt whose supervisor died.
 
-    Raises NotTakenOver if there are any, unless the run is to end and others know it.
+    Raises NotTakenOver if a host does not answer, unless the run is to end and others know it. Such a host is tried
+    again until it was silent for ddp_job_host_timeout; if all ranks have ended (`ranks_ended`) it is lost at once.
     """
     try:
         gang.open_all(deadline_s=deadline_s, failure=NotTakenOver, fail_fast=False)
@@ -34,8 +37,9 @@ def open_for_take_over(gang: Gang, *, deadline_s: float, ends_the_run: bool) -> 
         if not ends_the_run:
             hint = f"to end the run on the other hosts: ddp-play stop {gang.run_id}"
             raise NotTakenOver(error.message, hint=f"{error.hint}; {hint}", hosts=error.hosts) from error
-        return error.hosts
-    return ()
+        for link in map(gang.link, error.hosts):
+            link.lost = "it does not answer" if ranks_ended else ""
+            journal.emit("host", host=link.name, state="lost" if link.lost else "silent", why=link.lost)
 
 
 def end_ranks(gang: Gang, plan: Plan) -> list[str]:

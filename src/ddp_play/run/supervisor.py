@@ -125,12 +125,9 @@ class Supervisor:
 
     def take_over(self) -> Ended | NotStarted:
         """Follow ranks that run already to their end, from the state that the hosts report. Raises NotTakenOver."""
-        ends_the_run = self.stop_requests.ends_the_run()
-        silent = open_for_take_over(self.gang, deadline_s=OPEN_S, ends_the_run=ends_the_run)
         judged = judged_outcome.stored(self.paths, self.assignment.attempt)
-        for link in map(self.gang.link, silent):
-            link.lost = "it does not answer" if judged else ""  # without a verdict it gets ddp_job_host_timeout
-            self._on_host(link, "lost" if judged else "silent")
+        ends = {"ends_the_run": self.stop_requests.ends_the_run(), "ranks_ended": judged is not None}
+        open_for_take_over(self.gang, self.journal, deadline_s=OPEN_S, **ends)
         known = [link for link in self.gang.links if link.state]
         if not (known or judged):
             return NotStarted(
