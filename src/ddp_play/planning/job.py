@@ -74,7 +74,7 @@ class Job(BaseModel):
     gpus: Literal["auto", "none"] = "auto"
     numa: Literal["auto", "none", "node", "socket"] = "auto"
     timeout: Seconds = 300
-    host_timeout: Seconds = 30
+    host_timeout: Annotated[Seconds, Field(gt=0)] = 30
     grace: Seconds = 30
     failure_grace: Seconds = 2
     signal: Literal["TERM", "INT", "HUP", "USR1", "USR2"] = "TERM"

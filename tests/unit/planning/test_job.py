@@ -54,6 +54,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("negative duration as text", {"timeout": "-5m"}, "ddp_job_timeout: '-5m' is not a duration"),
     ("true as duration", {"lease": True}, "ddp_job_lease: is a number of seconds"),
     ("no hosts", {"hosts": 0}, "ddp_job_hosts"),
+    ("every host lost at once", {"host_timeout": 0}, "ddp_job_host_timeout: input should be greater than 0"),
     ("a negative number of hosts", {"hosts": -1}, "ddp_job_hosts"),
     ("hosts upside down", {"hosts": "4..2"}, "ddp_job_hosts"),
     ("hosts in words", {"hosts": "some"}, "ddp_job_hosts: 'some' is not a number of hosts; write all, 4, 2..4 or 2.."),
