@@ -1,7 +1,8 @@
-"""A pytest plugin: each parallel worker has a network of its own, as if its tests ran on a machine of their own.
+"""A pytest plugin: each parallel worker has a network of its own, as if its runs were on a machine of their own.
 
 Runs lease their names, slots and ports from the network namespace. Without it two tests that use the same name, port
 or slot at the same time disturb each other. Used with `-p tests.own_network`; needs root, without it all share one.
+Tests of ranks alone (tests/dist) lease nothing and stay outside: there torch looks up names, and no server answers.
 """
 
 from __future__ import annotations
@@ -9,24 +10,58 @@ from __future__ import annotations
 import ctypes
 import os
 import subprocess
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
-    import pytest
+    from collections.abc import Generator, Iterator
 
 CLONE_NEWNET = 0x40000000  # linux/sched.h
+HERE = "/proc/thread-self/ns/net"
+OUTSIDE = Path(__file__).parent / "dist"
+
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Give a worker (of pytest-xdist) its network before the first test; the processes of its tests inherit it."""
-    if hasattr(config, "workerinput") and os.geteuid() == 0:
-        enter_own_network()
+class OwnNetwork:
+    """A network namespace with only a loopback interface, made when it is entered first."""
+
+    def __init__(self) -> None:
+        self._descriptor = -1
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """This thread, and the processes that it starts, are in this network."""
+        before = os.open(HERE, os.O_RDONLY)
+        try:
+            if self._descriptor >= 0:
+                _checked(_libc.setns(self._descriptor, CLONE_NEWNET))
+            else:
+                _checked(_libc.unshare(CLONE_NEWNET))
+                subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+                self._descriptor = os.open(HERE, os.O_RDONLY)
+            yield
+        finally:
+            _checked(_libc.setns(before, CLONE_NEWNET))
+            os.close(before)
 
 
-def enter_own_network() -> None:
-    """Move this thread, and the processes that it starts, into a new network namespace with only loopback."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(CLONE_NEWNET):
+OF_THIS_WORKER = OwnNetwork()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Run a test of a worker (of pytest-xdist) in the worker's network."""
+    if not hasattr(item.config, "workerinput") or os.geteuid() != 0 or OUTSIDE in item.path.parents:
+        return (yield)
+    with OF_THIS_WORKER.entered():
+        return (yield)
+
+
+def _checked(result: int) -> None:
+    if result:
         number = ctypes.get_errno()
-        raise OSError(number, f"unshare: {os.strerror(number)}")
-    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+        raise OSError(number, os.strerror(number))
