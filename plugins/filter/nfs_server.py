@@ -1,10 +1,10 @@
-"""Computations of role nfs_server: export directories, missing exports, threads, connected clients."""
+"""Computations of role nfs_server: export directories, exports that are missing or taken away, threads, clients."""
 
 from __future__ import annotations
 
 import configparser
 import re
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, Tuple
 
 from ansible_collections.ddp.play.plugins.module_utils import reboot_occupants
 
@@ -32,6 +32,39 @@ def _line(path: str, client: str) -> str:
     return r"(?m)^" + re.escape(path) + r"\s+" + re.escape(client) + r"[^\s(]*\("
 
 
+def taken(wanted: str, there: str) -> List[str]:
+    """Path and client of every export of the file that the wanted text lacks, or has with other options.
+
+    wanted, there: texts of exports files. Connected clients would lose what the text no longer has.
+    """
+    new = _exports(wanted)
+    return [_taken(key, line, key in new) for key, line in _exports(there).items() if new.get(key) != line]
+
+
+def kept(wanted: str, there: str) -> str:
+    """The wanted text with all that the file has already: its exports stay as they are, new ones are added."""
+    comments = [line for line in wanted.splitlines() if line.startswith("#")]
+    exports = {**_exports(wanted), **_exports(there)}
+    return "".join(f"{line}\n" for line in [*comments, *exports.values()])
+
+
+def _exports(text: str) -> Dict[Tuple[str, str], str]:
+    """A line for each path and client. Lines with quotes or default options stay whole, with their text as the key."""
+    found: Dict[Tuple[str, str], str] = {}
+    for line in text.replace("\\\n", " ").splitlines():
+        words = re.split(r"(?:^|\s)#", line)[0].split()
+        if len(words) < 2 or any(word.startswith("-") or '"' in word for word in words):
+            found.update({(whole, ""): whole for whole in [" ".join(words)] if whole})
+            continue
+        found.update({(words[0], word.partition("(")[0]): f"{words[0]} {word}" for word in words[1:]})
+    return found
+
+
+def _taken(key: Tuple[str, str], line: str, changes: bool) -> str:
+    options = line.partition("(")[2].rstrip(")") or "the defaults"
+    return " to ".join(filter(None, key)) + (f" (now {options})" if changes else "")
+
+
 def threads(site_conf: str, wanted: int) -> int:
     """Threads of the server: a higher number in the site's /etc/nfs.conf is kept."""
     parser = configparser.ConfigParser(strict=False, allow_no_value=True, interpolation=None)
@@ -55,6 +88,8 @@ class FilterModule:
         return {
             "nfs_server_directories": directories,
             "nfs_server_missing": missing,
+            "nfs_server_taken": taken,
+            "nfs_server_kept": kept,
             "nfs_server_threads": threads,
             "nfs_server_clients": clients,
         }

@@ -65,10 +65,10 @@ def at_work(lab: Lab, start: str, stop: str) -> Iterator[None]:
 
 
 def provision(
-    lab: Lab, site: Path, *roles: str, options: tuple[str, ...] = (), **variables: Any
+    lab: Lab, site: Path, *roles: str, verb: str = "provision", options: tuple[str, ...] = (), **variables: Any
 ) -> dict[str, dict[str, Any]]:
-    """The cells of the host by role."""
+    """The cells of the host by role, after a verb on these roles."""
     words = ("-i", str(lab.inventory), "-i", str(site), "--limit", HOST, "--tags", ",".join(roles), "--json", *options)
-    done = lab.play("provision", *words, "-e", json.dumps({**VARIABLES, **variables}), timeout_s=300)
+    done = lab.play(verb, *words, "-e", json.dumps({**VARIABLES, **variables}), timeout_s=300)
     assert done.stdout, done.stderr
     return {cell["role"]: cell for cell in json.loads(done.stdout)["cells"]}

@@ -97,6 +97,36 @@ def test_a_server_with_clients_is_not_restarted_and_its_directory_stays(lab3: La
     assert (disrupted["status"], disrupted.get("pending", "")) == ("changed", ""), disrupted
 
 
+def test_exports_in_use_are_not_taken_away(lab3: Lab, site: Path) -> None:
+    """New ones are made at once; what the file has stays until no client is connected, or with --disrupt."""
+    path, row = "/etc/exports.d/ddp-play.exports", f"{EXPORT} 10.0.0.0/8(rw)"
+    mode: dict[str, Any] = {"__nfs_server_threads_wanted": "", "nfs_server_options": "rw"}
+    before = [{"path": EXPORT, "clients": ["10.0.0.0/8", "192.168.0.0/16"]}]
+    wanted = [
+        {"path": EXPORT, "clients": ["10.0.0.0/8"], "options": "ro"},
+        {"path": "/srv/more", "clients": ["10.0.0.0/8"]},
+    ]
+    with at_work(lab3, SERVE, f"{NO_SERVER}; rmdir /srv/more"):
+        provision(lab3, site, "nfs_server", options=("--disrupt",), nfs_server_exports=before, **mode)
+        mode["nfs_server_exports"] = wanted
+        looks = [
+            provision(lab3, site, "nfs_server", options=options, **mode)["nfs_server"]
+            for options in (("--check",), (), ())
+        ]
+        verified = provision(lab3, site, "nfs_server", verb="verify", **mode)["nfs_server"]
+        kept = lab3.on(HOST, f"grep -v '^#' {path}", user="root").splitlines()
+        disrupted = provision(lab3, site, "nfs_server", options=("--disrupt",), **mode)["nfs_server"]
+        left = lab3.on(HOST, f"grep -v '^#' {path}", user="root").splitlines()
+    assert set(kept) == {row, f"{EXPORT} 192.168.0.0/16(rw)", "/srv/more 10.0.0.0/8(rw)"}
+    says = f"exports to take away or to change: {EXPORT} to 10.0.0.0/8 (now rw), {EXPORT} to 192.168.0.0/16"
+    for cell in looks:
+        assert f"{says}; clients are connected: 127.0.0.1" in cell.get("pending", ""), cell
+    assert [cell["num_changed"] > 0 for cell in looks] == [True, True, False], looks
+    assert (verified["status"], says in verified["message"]) == ("failed", True), verified
+    assert (disrupted["status"], disrupted.get("pending", "")) == ("changed", ""), disrupted
+    assert left == [f"{EXPORT} 10.0.0.0/8(ro)", "/srv/more 10.0.0.0/8(rw)"]
+
+
 @contextmanager
 def reboot(lab: Lab, *words: str) -> Iterator[subprocess.Popen[str]]:
     """`ddp-play reboot` in the background; interrupted at the end of the block, so that nothing is rebooted later."""

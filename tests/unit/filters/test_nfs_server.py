@@ -1,4 +1,4 @@
-"""Computations of role nfs_server: directories that stay as they are, missing exports, threads, clients."""
+"""Computations of role nfs_server: directories that stay, exports missing or taken away, threads, clients."""
 
 from __future__ import annotations
 
@@ -48,6 +48,44 @@ def test_exports_that_the_kernel_lacks(exported: str, missing: list[str]) -> Non
     exports = [{"path": "/srv/data", "clients": ["10.1.0.0/16", "node2"]}]
     assert nfs_server.missing(exports, exported) == missing
     assert nfs_server.missing([], exported) == []
+
+
+# As templates/exports.j2 writes it.
+MARK = "# Managed by ddp-play (role nfs_server)\n"
+DATA, NODE, MORE = "/srv/data 10.1.0.0/16(rw,sync)\n", "/srv/data node2(rw,sync)\n", "/srv/more node2(ro)\n"
+READS = "/srv/data node2(ro,sync)\n"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "there", "taken", "kept"),
+    [
+        pytest.param(DATA, MARK + DATA, [], DATA, id="nothing"),
+        pytest.param(DATA, "", [], DATA, id="no-file"),
+        pytest.param(DATA + NODE + MORE, MARK + DATA, [], DATA + NODE + MORE, id="additions"),
+        pytest.param(NODE + DATA, MARK + DATA + NODE, [], NODE + DATA, id="order"),
+        pytest.param(DATA, MARK + DATA + NODE, ["/srv/data to node2"], DATA + NODE, id="client"),
+        pytest.param(MORE, MARK + DATA, ["/srv/data to 10.1.0.0/16"], MORE + DATA, id="path"),
+        pytest.param(READS + MORE, NODE, ["/srv/data to node2 (now rw,sync)"], NODE + MORE, id="options"),
+        pytest.param(NODE, READS, ["/srv/data to node2 (now ro,sync)"], READS, id="wider-options"),
+        pytest.param(DATA, "/srv/data 10.1.0.0/16(rw,sync) \\\n node2(rw,sync) # two\n", ["/srv/data to node2"],
+                     DATA + NODE, id="two-clients-of-a-line"),
+        pytest.param(NODE, "/srv/data node2\n", ["/srv/data to node2 (now the defaults)"],
+                     "/srv/data node2\n", id="no-options"),
+        pytest.param(NODE, "/srv/data -rw node3 node4\n", ["/srv/data -rw node3 node4"],
+                     NODE + "/srv/data -rw node3 node4\n", id="default-options"),
+        pytest.param(NODE, '"/srv/my data" node2(rw)\n', ['"/srv/my data" node2(rw)'],
+                     NODE + '"/srv/my data" node2(rw)\n', id="quotes"),
+        pytest.param(NODE, "/srv/data\n", ["/srv/data"], NODE + "/srv/data\n", id="everybody"),
+    ],
+)  # fmt: skip
+def test_what_the_exports_file_has_stays_and_what_is_new_is_added(
+    wanted: str, there: str, taken: list[str], kept: str
+) -> None:
+    assert nfs_server.taken(MARK + wanted, there) == taken
+    union = nfs_server.kept(MARK + wanted, there)
+    assert union == MARK + kept
+    assert nfs_server.kept(MARK + wanted, union) == union, "the next run changes nothing"
+    assert nfs_server.taken(MARK + wanted, union) == taken
 
 
 @pytest.mark.parametrize(
