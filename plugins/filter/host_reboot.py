@@ -1,4 +1,4 @@
-"""Role host_reboot: why a host needs a reboot."""
+"""Role host_reboot: why a host needs a reboot, and which units have to work after it."""
 
 from __future__ import annotations
 
@@ -28,9 +28,24 @@ def driver_reasons(gpu: Mapping[str, Any]) -> List[str]:
     return [f"NVIDIA driver {installed} is installed, {reason}" for reason in gpu["reboot"]["reasons"]]
 
 
+def active(state: Mapping[str, Any]) -> List[str]:
+    """Units that run. state: of ddp.play.host_state; none for a reading that there was not."""
+    return [name for name, unit in state.get("units", {}).items() if unit["active"] == "active"]
+
+
+def inspection(state: Mapping[str, Any]) -> str:
+    """Commands that show why units of this state do not run, or which mounts have failed."""
+    names = [name for name in state["units"] if name not in active(state)]
+    return f"systemctl status {' '.join(names)}" if names else "systemctl --failed"
+
+
 class FilterModule:
     """The filters by the names that the role uses."""
 
     def filters(self) -> Dict[str, Callable[..., Any]]:
         """The filters by name, for Ansible."""
-        return {"host_reboot_reasons": reasons}
+        return {
+            "host_reboot_reasons": reasons,
+            "host_reboot_active": active,
+            "host_reboot_inspection": inspection,
+        }

@@ -95,3 +95,25 @@ def test_a_machine_that_does_not_come_back_stops_the_roll(site: Site) -> None:
     assert drained(site, "vm1"), "nobody has verified it"
     assert site.play("reboot", "--open", "--limit", "vm1").returncode == 0
     assert not drained(site, "vm1")
+
+
+def test_a_machine_whose_engine_does_not_start_again_stops_the_roll(site: Site) -> None:
+    """It worked before the reboot, nothing starts it at boot, and the site names no unit that must be active."""
+    units = "docker.socket docker.service"
+    site.cluster.on("vm1", f"systemctl is-active docker.service && systemctl --quiet disable {units}")
+    before = boots(site)
+    try:
+        done = site.play("reboot", "--yes", "--limit", "ranks", "-e", json.dumps({"host_reboot_units": []}))
+        after = boots(site)
+        closed = drained(site, "vm1")
+    finally:
+        site.cluster.on("vm1", f"systemctl --quiet enable {units}; systemctl start {units}", timeout_s=300)
+        site.play("reboot", "--open", "--limit", "vm1")
+    output = " ".join((done.stdout + done.stderr).split())
+    assert done.returncode == 1, output
+    assert "these units or mounts are not active: docker.service" in output
+    assert "systemctl status docker.service" in output
+    assert "not touched: vm2" in output
+    assert (after["vm1"] != before["vm1"], after["vm2"] == before["vm2"]) == (True, True)
+    assert closed, "nobody has verified it"
+    assert not drained(site, "vm1")

@@ -1,4 +1,4 @@
-"""Why a host needs a reboot: the list is empty if it needs none."""
+"""Why a host needs a reboot (the list is empty if it needs none), and which units have to work after it."""
 
 from __future__ import annotations
 
@@ -58,3 +58,39 @@ def test_what_the_distribution_says(mark: str, rc: int, found: list[str]) -> Non
 )
 def test_a_driver_that_waits(loaded: dict[str, str], disk: dict[str, str], nouveau: bool, found: list[str]) -> None:
     assert host_reboot.driver_reasons(gpu(loaded, disk, nouveau=nouveau)) == found
+
+
+def unit(active: str) -> dict[str, str]:
+    return {"active": active}
+
+
+@pytest.mark.parametrize(
+    ("state", "names"),
+    [
+        ({}, []),
+        ({"skipped": True, "changed": False}, []),
+        ({"units": {}}, []),
+        (
+            {"units": {"docker.service": unit("active"), "slurmd.service": unit("failed"), "a.service": unit("")}},
+            ["docker.service"],
+        ),
+        ({"units": {"docker.service": unit("activating"), "munge.service": unit("active")}}, ["munge.service"]),
+    ],
+)
+def test_units_that_worked_before(state: dict[str, Any], names: list[str]) -> None:
+    """A role that did not read them, as with host_reboot_open, knows of none."""
+    assert host_reboot.active(state) == names
+
+
+@pytest.mark.parametrize(
+    ("units", "commands"),
+    [
+        ({}, "systemctl --failed"),
+        ({"docker.service": "active"}, "systemctl --failed"),
+        ({"docker.service": "failed", "munge.service": "active"}, "systemctl status docker.service"),
+        ({"docker.service": "failed", "slurmd.service": ""}, "systemctl status docker.service slurmd.service"),
+    ],
+)
+def test_the_command_that_shows_why_a_unit_does_not_run(units: dict[str, str], commands: str) -> None:
+    state = {"units": {name: unit(active) for name, active in units.items()}}
+    assert host_reboot.inspection(state) == commands
