@@ -1,9 +1,11 @@
-"""Problems in the settings of role nccl, lines of its file, and libraries that are not of the wanted version."""
+"""Problems in the settings of role nccl, its file and lines of it, libraries that are not of the wanted version."""
 
 from __future__ import annotations
 
 import re
 from typing import Any, Callable, Dict, List, Mapping, Sequence
+
+from ansible_collections.ddp.play.plugins.module_utils.file_changes import OWN_MARK
 
 VARIABLE = re.compile(r"NCCL_[A-Z0-9_]+$")
 # Without a leading = these match by prefix: eth1 also takes eth10. A leading ^ excludes names.
@@ -30,6 +32,13 @@ def misfit(state: Mapping[str, Any], wanted: Sequence[str], version: str) -> Lis
     return [name for name, found in there.items() if not found or version not in ("", found)]
 
 
+def files(state: Mapping[str, Any], wanted: Mapping[str, Any], conf: Mapping[str, Any]) -> List[Mapping[str, Any]]:
+    """The role's file, as a list; empty if it would replace a file of the site (without the mark) by no settings."""
+    there = state["files"][wanted["path"]]
+    is_theirs = there["type"] != "absent" and OWN_MARK not in there["content"]
+    return [wanted] if conf or not is_theirs else []
+
+
 def lines(text: str) -> List[str]:
     """Settings in a file in the format of nccl.conf, sorted; comments and empty lines are left out."""
     return sorted(line for line in text.splitlines() if line and not line.startswith("#"))
@@ -40,4 +49,4 @@ class FilterModule:
 
     def filters(self) -> Dict[str, Callable[..., Any]]:
         """The filters by name, for Ansible."""
-        return {"nccl_problems": problems, "nccl_misfit": misfit, "nccl_lines": lines}
+        return {"nccl_problems": problems, "nccl_misfit": misfit, "nccl_files": files, "nccl_lines": lines}

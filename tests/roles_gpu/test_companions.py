@@ -168,6 +168,34 @@ def test_nccl(host: Host) -> None:
     assert host.sh("ls /etc/nccl.conf", check=False) == ""
 
 
+@pytest.mark.parametrize("theirs", ["NCCL_SOCKET_IFNAME=^lo\n", ""])
+def test_without_settings_the_nccl_file_of_the_site_stays(host: Host, theirs: str) -> None:
+    host.show(GPUS)
+    host.sh(f"printf '{theirs}' > /etc/nccl.conf; chmod 0640 /etc/nccl.conf; chown 0:4 /etc/nccl.conf")
+    state = "cat /etc/nccl.conf; stat -c '%a %u %g %i %Y' /etc/nccl.conf; ls /etc/nccl.conf*"
+    before, unset = host.sh(state), NCCL | {"nccl_conf": {}}
+    try:
+        for flags, tasks_from in ((["--check"], "main"), ([], "main"), ([], "verify"), ([], "remove")):
+            found = host.play("nccl", unset, *flags, tasks_from=tasks_from)
+            assert (found.rc, found.changed) == (0, 0), found.text
+            assert host.sh(state) == before, (flags, tasks_from)
+        assert host.play("nccl", NCCL).changed == 1  # with settings it is replaced, and comes back
+        assert host.sh("cat /etc/nccl.conf.ddp-play.orig") == theirs
+        assert host.play("nccl", NCCL, tasks_from="remove").changed == 1
+        assert host.sh("cat /etc/nccl.conf; stat -c '%a %u %g' /etc/nccl.conf") == f"{theirs}640 0 4\n"
+    finally:
+        host.sh("rm -f /etc/nccl.conf*")
+
+
+def test_without_settings_a_missing_nccl_file_is_written(host: Host) -> None:
+    host.show(GPUS)
+    unset = NCCL | {"nccl_conf": {}}
+    assert converge(host, "nccl", unset).changed == 1
+    assert host.sh("cat /etc/nccl.conf") == "# Managed by ddp-play (role nccl)\n"
+    assert host.play("nccl", unset, tasks_from="remove").changed == 1
+    assert host.sh("ls /etc/nccl.conf", check=False) == ""
+
+
 def test_rdma(host: Host) -> None:
     host.show(Hardware(hcas=("mlx5_0", "mlx5_1")))
     host.sh("apt-get update -qq")  # a check does not update the lists of packages

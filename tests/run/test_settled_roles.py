@@ -29,6 +29,8 @@ SITE: dict[str, Any] = {
     "__nccl_libraries": [],
     "__nccl_drifted": [],
 }
+# What differs of the file of role nccl, as the role itself computes it; SITE says nothing does.
+COMPUTED = read(ROOT / "roles/nccl/vars/main.yml")["__nccl_drifted"]
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,19 @@ def test_what_was_changed_by_hand_is_told_by_its_role(tmp_path: Path) -> None:
     assert found.tasks["h1"][0] == READING
     assert "/etc/nccl.conf" in "".join(found.said["h1"])
     assert found.said["h1"][-1] == "not as provisioned: nccl, as said above"
+
+
+def test_a_file_of_the_site_is_as_wanted_while_there_are_no_settings(tmp_path: Path) -> None:
+    theirs = tmp_path / "nccl.conf"
+    theirs.write_text("NCCL_SOCKET_IFNAME=^lo\n")
+    given = {"nccl_conf_path": str(theirs), "__nccl_drifted": COMPUTED}
+    for verb, options in (("verify", ()), ("provision", ("--check",))):
+        found = play(tmp_path, verb, *options, "-e", json.dumps(given), tags="nccl")
+        assert (found.code, found.settled["h1"]) == (0, {"nccl": ""}), found
+        assert found.tasks == {"h1": [READING, DECISION]}
+    changed = play(tmp_path, "verify", "-e", json.dumps({**given, "nccl_conf": {"NCCL_IB_TC": 106}}), tags="nccl")
+    assert changed.code != 0
+    assert "missing NCCL_IB_TC=106; not wanted NCCL_SOCKET_IFNAME=^lo" in "".join(changed.said["h1"])
 
 
 LAST = "Fail a host on which a role failed"

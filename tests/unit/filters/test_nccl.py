@@ -1,6 +1,8 @@
-"""Settings that role nccl refuses, lines of its file, and libraries that are not of the wanted version."""
+"""Settings that role nccl refuses, its file and the site's, and libraries that are not of the wanted version."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 from ansible_collections.ddp.play.plugins.filter import nccl
@@ -50,3 +52,30 @@ def test_libraries_that_do_not_fit(wanted: list[str], version: str, names: list[
 def test_lines_are_the_settings() -> None:
     assert nccl.lines("") == []
     assert nccl.lines("# of the site\n\nNCCL_IB_TC=106\nNCCL_ALGO=Ring\n") == ["NCCL_ALGO=Ring", "NCCL_IB_TC=106"]
+
+
+WANTED = {"path": "/etc/nccl.conf", "content": "# Managed by ddp-play (role nccl)\n"}
+ABSENT = {"type": "absent", "content": ""}
+OURS = {"type": "file", "content": "# Managed by ddp-play (role nccl)\nNCCL_IB_TC=106\n"}
+THEIRS = {"type": "file", "content": "NCCL_IB_TC=106\n"}
+EMPTY = {"type": "file", "content": ""}
+LINK = {"type": "link", "content": ""}
+
+
+@pytest.mark.parametrize(
+    ("there", "conf", "written"),
+    [
+        (ABSENT, {}, True),
+        (OURS, {}, True),
+        (THEIRS, {}, False),
+        (EMPTY, {}, False),
+        (LINK, {}, False),
+        (THEIRS, {"NCCL_IB_TC": 106}, True),
+        (ABSENT, {"NCCL_IB_TC": 106}, True),
+    ],
+)
+def test_a_file_of_the_site_is_not_replaced_by_no_settings(
+    *, there: dict[str, Any], conf: dict[str, Any], written: bool
+) -> None:
+    state = {"files": {"/etc/nccl.conf": there}}
+    assert nccl.files(state, WANTED, conf) == ([WANTED] if written else [])
