@@ -96,6 +96,12 @@ def wrong(parts: Mapping[str, Sequence[str]]) -> str:
     return "; ".join(f"{title}: {', '.join(map(str, names))}" for title, names in parts.items() if names)
 
 
+def occupants(reasons: Sequence[str], users: Sequence[Mapping[str, Any]], devices: str) -> List[str]:
+    """Why the host is busy: the reasons of its state, and processes (name, pid) with one of the `devices` open."""
+    held = ", ".join(f"{user['name']} pid {user['pid']}" for user in users)
+    return [*reasons, *([f"{devices} are in use by {held}"] if held else [])]
+
+
 def text_of(state: Mapping[str, Any], paths: Sequence[str]) -> List[str]:
     """Text of files without blanks around it, in the order of `paths`; empty for a file that is absent."""
     return [str(state["files"][path]["content"]).strip() for path in paths]
@@ -139,6 +145,7 @@ class FilterModule:
             "host_state_stopped": stopped_units,
             "host_state_inactive": inactive_units,
             "host_state_existing": existing_files,
+            "host_state_occupants": occupants,
             "host_state_text": text_of,
             "host_state_left": left,
             "host_state_wrong": wrong,

@@ -38,12 +38,6 @@ def changes(facts: Dict[str, Any], wanted: Dict[str, Any]) -> List[str]:
     return found
 
 
-def occupants(reasons: List[str], users: List[Dict[str, Any]]) -> List[str]:
-    """Why the host is busy. users: processes with a GPU device open."""
-    held = ", ".join(f"{user['name']} pid {user['pid']}" for user in users)
-    return [*reasons, *([f"GPUs are in use by {held}"] if held else [])]
-
-
 def foreign(facts: Mapping[str, Any], torch_version: str, floor: str, replace: bool) -> Dict[str, str]:
     """Decision on a driver that this role has not installed: the site's packages, NVIDIA's installer, an image's maker.
 
@@ -150,7 +144,6 @@ class FilterModule:
             "nvidia_driver_changes": changes,
             "nvidia_driver_foreign": foreign,
             "nvidia_driver_kernel_packages": kernel_packages,
-            "nvidia_driver_occupants": occupants,
             "nvidia_driver_offered": offered,
             "nvidia_driver_misfit": misfit,
             "nvidia_driver_unequal": unequal,

@@ -168,3 +168,20 @@ def test_files_of_the_site_that_were_set_aside_come_back_unless_the_site_has_new
 )
 def test_only_what_is_wrong_is_said(parts: dict[str, Any], text: str) -> None:
     assert host_state.wrong(parts) == text
+
+
+TWO = [{"name": "python3", "pid": 7}, {"name": "vllm", "pid": 8}]
+DATABASE = "1 container running: db (pg)"
+
+
+@pytest.mark.parametrize(
+    ("reasons", "users", "found"),
+    [
+        ([], [], []),
+        ([DATABASE], [], [DATABASE]),  # users that may be disrupted are not passed; containers still count
+        ([], TWO, ["GPUs are in use by python3 pid 7, vllm pid 8"]),
+        ([DATABASE], TWO[:1], [DATABASE, "GPUs are in use by python3 pid 7"]),
+    ],
+)
+def test_who_keeps_a_host_as_it_is(reasons: list[str], users: list[dict[str, Any]], found: list[str]) -> None:
+    assert host_state.occupants(reasons, users, "GPUs") == found

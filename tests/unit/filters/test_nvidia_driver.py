@@ -38,22 +38,6 @@ def test_changes_of_the_driver(wanted: dict[str, Any], reasons: list[str], found
 
 
 @pytest.mark.parametrize(
-    ("reasons", "users", "found"),
-    [
-        ([], [], []),
-        (["1 container running: db (pg)"], [], ["1 container running: db (pg)"]),
-        (
-            [],
-            [{"name": "python3", "pid": 7}, {"name": "vllm", "pid": 8}],
-            ["GPUs are in use by python3 pid 7, vllm pid 8"],
-        ),
-    ],
-)
-def test_who_keeps_the_driver_as_it_is(reasons: list[str], users: list[dict[str, Any]], found: list[str]) -> None:
-    assert nvidia_driver.occupants(reasons, users) == found
-
-
-@pytest.mark.parametrize(
     ("kernel", "system", "release", "flavour"),
     [
         ("5.15.0-160-generic", "Ubuntu", "22.04", "generic"),
@@ -84,13 +68,6 @@ def test_flavour_of_the_running_kernel(kernel: str, system: str, release: str, f
 )
 def test_headers_of_this_kernel_and_of_the_next(kernel: str, packages: list[str]) -> None:
     assert nvidia_driver.kernel_packages(kernel, "Ubuntu", "22.04", "linux-headers-") == packages
-
-
-def test_users_of_a_gpu_that_may_be_disrupted_do_not_unprotect_ranks() -> None:
-    """With nvidia_driver_disrupt_users the role passes no users; ranks and containers are reasons of their own."""
-    ranks = ["1 run has ranks here: night"]
-    assert nvidia_driver.occupants(ranks, []) == ranks
-    assert len(nvidia_driver.occupants(ranks, [{"name": "python3", "pid": 7}])) == 2
 
 
 def versions(**found: str) -> dict[str, Any]:
