@@ -1,4 +1,4 @@
-"""HCAs, RDMA devices with their ports, addresses and ACS of a host; changes nothing."""
+"""HCAs, RDMA devices with their ports and users, addresses and ACS of a host; changes nothing."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import json
 from pathlib import Path
 from typing import Any, Dict, List
 
-from ansible_collections.ddp.play.plugins.module_utils import infiniband, pci
+from ansible_collections.ddp.play.plugins.module_utils import infiniband, occupants, pci, reboot_occupants
 from ansible_collections.ddp.play.plugins.module_utils.host import read, read_bytes, run
 
 ARGUMENTS: Dict[str, Dict[str, Any]] = {
     "sysfs": {"type": "path", "default": "/sys"},
     "procfs": {"type": "path", "default": "/proc"},
+    "users": {"type": "bool", "default": False},
 }
 PORT_FILES = ("state", "phys_state", "link_layer", "rate", "lid")
 
@@ -47,13 +48,16 @@ def addresses() -> Dict[str, List[str]]:
 
 def gather(params: Dict[str, Any]) -> Dict[str, Any]:
     """All facts that the module's parameters request, as `ddp_rdma` returns them."""
-    sysfs = Path(params["sysfs"])
+    sysfs, procfs = Path(params["sysfs"]), Path(params["procfs"])
     on_bus = pci.devices(sysfs)
-    return {
+    facts = {
         "num_pci_devices": len(on_bus),
         "hcas": [d.slot for d in on_bus if pci.is_hca(d)],
         "devices": devices(sysfs),
         "addresses": addresses(),
         "acs_bridges": acs_bridges(sysfs),
-        "virtual": " hypervisor" in read(Path(params["procfs"]) / "cpuinfo"),
+        "virtual": " hypervisor" in read(procfs / "cpuinfo"),
     }
+    if params["users"]:
+        facts["users"] = reboot_occupants.disturbed_users(procfs, reboot_occupants.RDMA, occupants.ENGINE_TIMEOUT_S)
+    return facts

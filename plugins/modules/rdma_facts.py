@@ -15,9 +15,13 @@ options:
     type: path
     default: /sys
   procfs:
-    description: Where to read whether this is a virtual machine.
+    description: Where to read whether this is a virtual machine, and the users of the devices.
     type: path
     default: /proc
+  users:
+    description: Report the processes that have an RDMA device open, except daemons that monitor devices.
+    type: bool
+    default: false
 author: the ddp-play authors
 """
 
@@ -33,7 +37,7 @@ ansible_facts:
   type: dict
   contains:
     ddp_rdma:
-      description: hcas, devices with ports, addresses, acs_bridges, virtual.
+      description: hcas, devices with ports, addresses, acs_bridges, virtual, users.
       type: dict
 """
 

@@ -62,6 +62,16 @@ def test_addresses(monkeypatch: pytest.MonkeyPatch, answer: tuple[int, str, str]
 
 def test_facts_of_a_host_without_rdma(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(rdma_reading, "run", lambda _argv: (127, "", ""))
-    found = rdma_reading.gather({"sysfs": str(tmp_path), "procfs": str(tmp_path)})
+    found = rdma_reading.gather({"sysfs": str(tmp_path), "procfs": str(tmp_path), "users": False})
     empty: dict[str, Any] = {"hcas": [], "devices": [], "addresses": {}, "acs_bridges": []}
     assert found == {"num_pci_devices": 0, "virtual": False, **empty}
+
+
+def test_processes_with_an_open_device_are_its_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(rdma_reading, "run", lambda _argv: (127, "", ""))
+    for pid, name, target in ((7, "mpirun", "uverbs0"), (8, "ibacm", "uverbs0"), (9, "opensm", "umad0")):
+        write(tmp_path, {f"{pid}/comm": name})
+        (tmp_path / f"{pid}/fd").mkdir()
+        (tmp_path / f"{pid}/fd/5").symlink_to(f"/dev/infiniband/{target}")
+    found = rdma_reading.gather({"sysfs": str(tmp_path), "procfs": str(tmp_path), "users": True})
+    assert found["users"] == [{"pid": 7, "name": "mpirun"}]
