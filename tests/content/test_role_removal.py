@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
 
-from tests.content.role_files import ROOT, tasks_in
-from tests.content.role_tasks import JUDGE, ROLES, condition, included, modules, names, tasks_of
+from tests.content.role_files import ROOT, read, tasks_in
+from tests.content.role_tasks import (
+    IMPORT,
+    INCLUDE,
+    JUDGE,
+    ROLES,
+    SAY,
+    condition,
+    included,
+    modules,
+    names,
+    tasks_of,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -151,6 +163,57 @@ def test_a_removal_is_not_refused_for_settings_that_only_an_installation_needs(r
         needed = [items] if isinstance(items, str) else items
         allowed = (f"__{role.name}_removes or ", f"__{role.name}_os in ", "source != 'distribution' or ")
         assert [text for text in needed if not any(words in text for words in allowed)] == [], task["name"]
+
+
+# What goes at once from a busy host, and why that disturbs nobody.
+AT_ONCE = {
+    "cluster_users": "accounts with processes stay",
+    "image_distribution": "images of containers stay",
+    "nccl": "a rank reads the file when it starts, and its container has it mounted",
+}
+READS = {f"ddp.play.{name}" for name in ("host_state", "gpu_facts", "rdma_facts", "slurm_facts", "slurm_cluster")}
+
+
+def test_roles_that_leave_a_busy_host_at_once_are_named_here_and_in_the_documents() -> None:
+    waiting = {role.name for role in ROLES if f"{role.name}_touch_busy_hosts" in read(role / "defaults/main.yml")}
+    assert {role.name for role in ROLES} - waiting == set(AT_ONCE)
+    section = (ROOT / "docs/onboarding.md").read_text().partition("## Taking a host out")[2].partition("\n#")[0]
+    (sentence,) = re.findall(r"(?s)Only ([\w, ]+?) go at once", section)
+    assert sorted(re.findall(r"\w+_\w+|nccl", sentence)) == sorted(AT_ONCE)
+
+
+@pytest.mark.parametrize("role", [role for role in ROLES if role.name not in AT_ONCE], ids=lambda role: role.name)
+def test_a_removal_waits_on_a_busy_host_before_it_changes_anything(role: Path) -> None:
+    tasks = list(followed(role, "remove"))
+    (end,) = [number for number, task in enumerate(tasks) if ends_busy(task)]
+    message = tasks[end - 1]["ansible.builtin.debug"]["msg"]
+    assert message.startswith(f"skipped: {role.name}: pending: ")
+    assert f"{role.name}_touch_busy_hosts" in message
+    changing = modules_of(tasks[:end]) - {*JUDGE, *SAY, *READS, IMPORT, INCLUDE, "ansible.builtin.setup"}
+    records = [task["ddp.play.host_record"] for task in tasks[:end] if "ddp.play.host_record" in task]
+    assert changing - {"ddp.play.host_record"} == set()
+    assert [record for record in records if record["state"] != "read"] == []
+
+
+def ends_busy(task: dict[str, Any]) -> bool:
+    """Whether a task ends the role on a busy host; a part of that name is included on such a host only."""
+    return task.get("ansible.builtin.meta") == "end_role" and bool(re.search(r"_(busy|waits)\b|^busy ", said_of(task)))
+
+
+def said_of(task: dict[str, Any]) -> str:
+    return task["name"] if task["name"].startswith("busy | ") else condition(task)
+
+
+def followed(role: Path, name: str) -> Iterator[dict[str, Any]]:
+    """Tasks of a file in their order, with those of the files that it names."""
+    for task in tasks_of(role, name):
+        yield task
+        if included(task) and "{" not in included(task):
+            yield from followed(role, included(task))
+
+
+def modules_of(tasks: list[dict[str, Any]]) -> set[str]:
+    return {module for task in tasks for module in modules(task)}
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from ansible_collections.ddp.play.plugins.modules.host_drain import MARK
 
 from tests.waiting import wait_until
 
-from .busy_host import ENVIRONMENT, EXPORT, HOST, at_work, lived_in, provision
+from .busy_host import ENVIRONMENT, EXPORT, HOST, VARIABLES, at_work, lived_in, provision
 from .conftest import COMMAND, Lab
 from .rank_jobs import SLIM, job
 
@@ -76,6 +77,34 @@ def test_a_busy_host_is_left_alone_by_every_role(lab3: Lab, site: Path) -> None:
     assert f"in {ENVIRONMENT}" in cells["python_env"]["reason"]
     assert reboot.returncode != 0
     assert f"busy and is not rebooted: {BUSY}" in " ".join(reboot.stdout.split())
+
+
+def test_a_busy_host_keeps_what_a_removal_would_take_from_its_ranks(lab3: Lab, site: Path) -> None:
+    """The exit code is 0, and each role says that its removal is pending."""
+    limits = "/etc/security/limits.d/60-ddp-rdma.conf"  # the trace of role rdma on this host
+    start = f"{WORK}; echo '# Managed by ddp-play (role rdma)' > {limits}"
+    words = (
+        "-i",
+        str(lab3.inventory),
+        "-i",
+        str(site),
+        "--limit",
+        HOST,
+        "--tags",
+        "rdma,docker_engine,base_os",
+        "--json",
+    )
+    with at_work(lab3, start, f"docker rm --force db; systemctl stop rank; rm -f {limits}"):
+        before = lab3.on(HOST, f"{UNTOUCHED}; cat {limits}", user="root")
+        done = lab3.play("deprovision", *words, "--yes", "-e", json.dumps(VARIABLES), timeout_s=300)
+        assert lab3.on(HOST, f"{UNTOUCHED}; cat {limits}", user="root") == before
+    assert done.returncode == 0, done.stderr
+    cells = {cell["role"]: cell for cell in json.loads(done.stdout)["cells"]}
+    assert sorted(cells) == ["base_os", "docker_engine", "rdma"]
+    for role, cell in cells.items():
+        assert cell["status"] == "skipped", cell
+        assert cell["reason"].startswith(f"pending: removal. The host is busy: {BUSY}"), cell
+        assert f"{role}_touch_busy_hosts" in cell["reason"], role
 
 
 def test_a_server_with_clients_is_not_restarted_and_its_directory_stays(lab3: Lab, site: Path) -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.roles_gpu import mirrors
+from tests.roles_gpu.driver_plays import rank_running
 from tests.roles_gpu.fixture import Hardware
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.roles_gpu.hosts import Host, Outcome
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
@@ -214,8 +219,42 @@ def test_rdma(host: Host) -> None:
     assert "2 RDMA devices in sysfs, the inventory expects 8" in broken.text
     assert "mlx5_1 port 1 is INIT, LinkUp (no subnet manager answers)" in broken.text
     host.show(Hardware())  # the adapters are gone by now
+    waits_for(host, "rdma", RDMA, device="/dev/infiniband/uverbs0", said="RDMA devices are in use by")
     assert host.play("rdma", RDMA, tasks_from="remove").rc == 0
     assert host.sh(f"ls {limits}; dpkg -l perftest | grep ^ii", check=False) == ""
+    with rank_running(host):  # nothing of the role is left, so that nothing waits
+        again = host.play("rdma", RDMA, tasks_from="remove")
+    assert (again.rc, again.changed, "pending" in again.text) == (0, 0, False), again.text
+
+
+def waits_for(host: Host, role: str, variables: dict[str, Any], *, device: str, said: str) -> None:
+    """A removal changes nothing while a rank runs, or while a process has the device open; --disrupt does not wait."""
+    state = "dpkg-query -W | sha256sum; find /etc -type f -exec sha256sum {} + | sort"
+    before = host.sh(state)
+    with rank_running(host):
+        found = [host.play(role, variables, *flags, tasks_from="remove") for flags in (["--check"], [])]
+        disrupted = host.play(role, variables | {"ddp_disrupt": True}, "--check", tasks_from="remove")
+    with open_device(host, device):
+        used = host.play(role, variables, tasks_from="remove")
+    for outcome in (*found, used):
+        assert (outcome.rc, outcome.changed) == (0, 0), outcome.text
+        assert f"skipped: {role}: pending: removal. The host is busy: " in outcome.text
+        assert f"or give --disrupt ({role}_touch_busy_hosts)" in outcome.text
+    assert all("ranks running: /home/alice/night" in outcome.text for outcome in found)
+    assert f"{said} sleep pid " in used.text
+    assert host.sh(state) == before
+    assert (disrupted.rc, disrupted.changed > 0, "pending" in disrupted.text) == (0, True, False), disrupted.text
+
+
+@contextmanager
+def open_device(host: Host, path: str) -> Iterator[None]:
+    """A process of nobody's run with a file open that looks like a device."""
+    host.sh(f"mkdir -p {Path(path).parent}; touch {path}")
+    host.sh(f"systemd-run -q --unit=holder sh -c 'exec sleep 900 3<{path}'")
+    try:
+        yield
+    finally:
+        host.sh(f"systemctl stop holder; rm -f {path}")
 
 
 def test_cuda_toolkit_from_the_drivers_repository(host: Host) -> None:
@@ -234,3 +273,6 @@ def test_cuda_toolkit_from_the_drivers_repository(host: Host) -> None:
     mended(host, "cuda_toolkit", wanted, {f"rm {profile}": f"files that differ: {profile}"})
     host.sh("rm /usr/local/cuda-13.0/bin/nvcc")
     assert host.play("cuda_toolkit", wanted, tasks_from="verify").rc != 0
+    waits_for(host, "cuda_toolkit", wanted, device="/dev/nvidia0", said="GPUs are in use by")
+    assert host.play("cuda_toolkit", wanted, tasks_from="remove").changed > 0
+    assert host.sh(f"ls {profile}; dpkg -l cuda-toolkit-13-0 | grep ^ii", check=False) == ""
