@@ -2,7 +2,8 @@
 
 Runs lease their names, slots and ports from the network namespace. Without it two tests that use the same name, port
 or slot at the same time disturb each other. Used with `-p tests.own_network`; needs root, without it all share one.
-Tests of ranks alone (tests/dist) lease nothing and stay outside: there torch looks up names, and no server answers.
+No server resolves names there, which torch reports in the ranks' output: tests of ranks alone (tests/dist), which lease
+nothing, and those with the mark `machine_network` stay outside.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ OF_THIS_WORKER = OwnNetwork()
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Run a test of a worker (of pytest-xdist) in the worker's network."""
-    if not hasattr(item.config, "workerinput") or os.geteuid() != 0 or OUTSIDE in item.path.parents:
+    outside = OUTSIDE in item.path.parents or item.get_closest_marker("machine_network")
+    if outside or not hasattr(item.config, "workerinput") or os.geteuid() != 0:
         return (yield)
     with OF_THIS_WORKER.entered():
         return (yield)

@@ -37,6 +37,7 @@ def meet(play: Play, lines: tuple[str, ...], **variables: Any) -> Any:
     return play("run", play.job({"source": "code", "command": "python own.py", **variables}), "-i", LOCAL)
 
 
+@pytest.mark.machine_network
 @pytest.mark.parametrize(
     ("lines", "variables"),
     [
