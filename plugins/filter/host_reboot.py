@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Mapping
+from typing import Any, Callable, Dict, List, Mapping, Sequence
 
 MARK = "/run/reboot-required"
 
@@ -33,10 +33,9 @@ def active(state: Mapping[str, Any]) -> List[str]:
     return [name for name, unit in state.get("units", {}).items() if unit["active"] == "active"]
 
 
-def inspection(state: Mapping[str, Any]) -> str:
-    """Commands that show why units of this state do not run, or which mounts have failed."""
-    names = [name for name in state["units"] if name not in active(state)]
-    return f"systemctl status {' '.join(names)}" if names else "systemctl --failed"
+def inspection(inactive: Sequence[str]) -> str:
+    """Commands that show why these units do not run, or, if there are none, which mounts have failed."""
+    return f"systemctl status {' '.join(inactive)}" if inactive else "systemctl --failed"
 
 
 class FilterModule:

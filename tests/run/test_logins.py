@@ -178,6 +178,7 @@ def test_stop_asks_for_the_password_too(play: Play, server: SshServer, release: 
     refused = play("stop", "told")
     assert refused.code == 64, refused.err
     assert "ddp-play stop told -k" in refused.err
+    assert not list((play.home / "runs" / "told" / "control").glob("stop*")), "the run was not changed"
     code, _out, err = typing(play, PASSWORD, "stop", "told", "-k", "--now")
     assert code == 0, err
     assert play("ps", "--json").json["runs"][0]["status"] == "stopped"

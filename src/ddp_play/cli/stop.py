@@ -40,9 +40,11 @@ def stop(
             _as_json(run, as_json)
             return
         lost = "" if run.attended else webhook_problem(run.paths)
-        request_stop(run.paths, now=now, reason="stopped with ddp-play stop")
-        if not cancel_pending(run) and not run.attended:
+        passwords = None
+        if not run.attended:  # an error here leaves the run as it is
             passwords = ask_passwords_of(run.paths, "stop", ssh=ask_pass, become=ask_become_pass)
+        request_stop(run.paths, now=now, reason="stopped with ddp-play stop")
+        if not cancel_pending(run) and passwords is not None:
             console.note_if_any(f"warning: {lost}" if lost else "")
             console.note_if_any(start_background(run.paths, passwords, take_over=True))
         if not wait:

@@ -153,7 +153,7 @@ def orphan(make: Make, monkeypatch: pytest.MonkeyPatch) -> Stage:
     return stage
 
 
-def test_a_take_over_leaves_hosts_alone_that_some_others_do_not_share(orphan: Stage) -> None:
+def test_attach_takes_over_nothing_while_a_host_does_not_answer(orphan: Stage) -> None:
     with pytest.raises(NotTakenOver, match="no channel to\nh2: no answer") as caught:
         orphan.supervisor().take_over()
     assert caught.value.hint.endswith("to end the run on the other hosts: ddp-play stop calm-otter-1")
