@@ -31,7 +31,7 @@ def piped(play: Play, words: str, end: str) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
-@pytest.mark.parametrize("end", [">/dev/full", "| head -1", ">&-", "2>/dev/full", ">/dev/full 2>&1"])
+@pytest.mark.parametrize("end", [">/dev/full", "| head -1", "2>&1 | head -1", ">&-", "2>/dev/full", ">/dev/full 2>&1"])
 def test_a_run_goes_on_and_its_exit_code_counts(play: Play, end: str) -> None:
     play.job({"command": [*FEW[:-1], FEW[-1] + "\nraise SystemExit(7)"], "check": "none"})
     code, err = piped(play, f"run job.yml -i {LOCAL}", end)

@@ -7,6 +7,7 @@ Texts come from hosts, ranks and users. Characters that could control a terminal
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -56,6 +57,18 @@ class SafeConsole(Console):
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(harmless(segment.text), segment.style)
 
+    def on_broken_pipe(self) -> None:
+        """Raise the error, as for other failed writes; rich ends the process with exit code 1."""
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+
+class ResultConsole(SafeConsole):
+    """Where results go. If their reader has ended, the command goes on, and its exit code counts."""
+
+    def print(self, *objects: Any, **more: Any) -> None:
+        with _reader_may_end():
+            super().print(*objects, **more)
+
 
 class ErrorConsole(SafeConsole):
     """Standard error. Where nothing can be written to it, there is nobody to tell: the command goes on without."""
@@ -74,7 +87,23 @@ def drop(descriptor: int) -> None:
     os.close(nowhere)
 
 
-out = SafeConsole(highlight=False, soft_wrap=True)
+def drop_results() -> None:
+    """From now on the text of results goes nowhere. A JSON document is no text."""
+    drop(STDERR if out.stderr else STDOUT)
+
+
+@contextmanager
+def _reader_may_end() -> Iterator[None]:
+    """Results that nobody reads end no command; a full disk does, unless it holds standard error."""
+    try:
+        yield
+    except OSError as error:
+        if not (out.stderr or isinstance(error, BrokenPipeError)):
+            raise
+        drop_results()
+
+
+out: SafeConsole = ResultConsole(highlight=False, soft_wrap=True)
 err = ErrorConsole(stderr=True, highlight=False, soft_wrap=True)
 _json_due = False  # a JSON document is expected on stdout, and none was printed yet
 
@@ -99,12 +128,16 @@ def line(text: str = "", *, style: str = "") -> None:
     """Print one line of the result. Markup in the text is not interpreted."""
     if style:
         out.print(escape(text), style=style)
-    else:
+        return
+    with _reader_may_end():
         plain_line(text)
 
 
 def plain_line(text: str) -> None:
-    """Print one line without styles, as `line` does: rich takes fifty times as long, and ranks print millions."""
+    """Print one line without styles: rich takes fifty times as long, and ranks print millions.
+
+    BrokenPipeError if the reader has ended, so that nothing more is read for it; `line` goes on.
+    """
     file = out.file
     file.write(harmless(text.expandtabs(TAB_WIDTH)) + "\n")
     file.flush()
@@ -190,8 +223,11 @@ def as_json(value: Any, *, indent: int | None = 2) -> None:
     if sys.stdout is None:  # closed, by who has started the command
         return
     text = json.dumps(value, indent=indent, sort_keys=True, ensure_ascii=False, default=str)
-    sys.stdout.write("\n".join(map(_escaped, text.split("\n"))) + "\n")
-    sys.stdout.flush()
+    try:
+        sys.stdout.write("\n".join(map(_escaped, text.split("\n"))) + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:  # as with text: the exit code counts
+        drop(STDOUT)
 
 
 def _escaped(text: str) -> str:

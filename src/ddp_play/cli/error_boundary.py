@@ -54,6 +54,7 @@ def error_boundary() -> Iterator[None]:
     except KeyboardInterrupt:
         raise _exit(Interrupted("interrupted")) from None
     except BrokenPipeError:
+        console.drop(console.STDOUT)  # what Python still holds would fail again when the process ends
         raise typer.Exit(0) from None
     except OSError as error:
         raise _exit(_of_full_disk(error) or _of_own_directory(error) or _crash(error)) from None

@@ -147,7 +147,7 @@ class View:
             self._show_log_line(rank, line)
         except OSError as error:  # a full disk, or the reader of a pipe has ended: the run goes on
             self.unread = True
-            console.drop(console.STDOUT)
+            console.drop_results()
             text = f"standard output takes no more ({error.strerror}): ranks' output is not shown any more"
             self._print(f"{text}; ddp-play logs {self.paths.run_id} has all of it", style="bold yellow")
 

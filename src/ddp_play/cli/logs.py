@@ -168,4 +168,4 @@ def _attempt(paths: RunPaths) -> int:
 def _print_matching(host: str, rank: int, lines: list[str], matches: Callable[[str], bool]) -> None:
     for line in lines:
         if matches(line):
-            console.line(f"{host}:{rank}: {line}")
+            console.plain_line(f"{host}:{rank}: {line}")

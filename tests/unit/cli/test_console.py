@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,6 +23,7 @@ from ddp_play.errors import HostNotReady
 from ddp_play.report.comparison import Row
 from ddp_play.run.fleet_activity import host_row
 from ddp_play.run.host_usage import Usage, Used
+from tests.unit.cli.own_process import unread_pipe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -223,6 +225,23 @@ def test_a_standard_error_that_takes_nothing_ends_no_command(monkeypatch: pytest
 
     console.ErrorConsole(file=Full()).print("lost")
     assert dropped == [console.STDERR]
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_results_whose_reader_has_ended_end_no_command(monkeypatch: pytest.MonkeyPatch, as_json: bool) -> None:
+    """With --json their text goes to standard error, and the document on standard output stays."""
+    dropped: list[int] = []
+    monkeypatch.setattr(console, "drop", dropped.append)
+    with unread_pipe() as pipe, os.fdopen(os.dup(pipe), "w") as file, console.answering(as_json=as_json):
+        monkeypatch.setattr(console.out, "_file", file)
+        console.line("lost")
+        console.line("lost", style="bold")
+        console.out.print("lost")
+        monkeypatch.undo()
+        with pytest.raises(BrokenPipeError):
+            file.flush()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), file.fileno())
+    assert dropped == [console.STDERR if as_json else console.STDOUT] * 3
 
 
 def test_what_is_dropped_goes_nowhere(tmp_path: Path) -> None:

@@ -93,10 +93,13 @@ def test_with_json_the_error_is_the_document_unless_there_is_one(capsys: pytest.
     assert capsys.readouterr().out == ""
 
 
-def test_interrupts_and_closed_pipes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_interrupts_and_closed_pipes(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    dropped: list[int] = []
+    monkeypatch.setattr(console, "drop", dropped.append)
     assert exit_code(KeyboardInterrupt()) == 130
     assert "interrupted" in capsys.readouterr().err
     assert exit_code(BrokenPipeError()) == 0
+    assert dropped == [console.STDOUT]
     assert exit_code(typer.Exit(7)) == 7
 
 

@@ -13,6 +13,7 @@ from typer.testing import CliRunner, Result
 from ddp_play.bundle.paths import RunPaths, write_json
 from ddp_play.cli.main import app
 from tests.unit.build import hosts, plan
+from tests.unit.cli.own_process import run_command, unread_pipe
 from tests.unit.cli.run_directories import make_run
 
 
@@ -96,3 +97,10 @@ def test_follow_waits_for_the_plan_of_a_run_that_is_starting() -> None:
     assert (done.exit_code, done.stdout) == (0, "h1:0: hello\n")
     paths.plan.unlink()
     assert logs("-f").exit_code == 64  # nobody will write one
+
+
+@pytest.mark.parametrize("words", [(), ("--raw", "--rank", "0"), ("--json",)])
+def test_a_reader_that_has_ended_is_no_failure(words: tuple[str, ...]) -> None:
+    with unread_pipe() as pipe:
+        done = run_command("logs", "-", *words, stdout=pipe)
+    assert (done.returncode, done.stderr) == (0, b"")

@@ -9,6 +9,7 @@ from typer.testing import CliRunner, Result
 
 from ddp_play.bundle.paths import write_json
 from ddp_play.cli.main import app
+from tests.unit.cli.own_process import run_command, unread_pipe
 from tests.unit.cli.run_directories import make_run, write_result
 
 
@@ -63,3 +64,13 @@ def test_many_artifacts_are_counted() -> None:
     paths = make_run()
     write_json(paths.root / "artifacts.json", [{"host": "h1", "path": f"{n}", "size": 1} for n in range(25)])
     assert "and 5 more in artifacts.json" in results().stdout
+
+
+@pytest.mark.parametrize("words", [(), ("--json",)])
+def test_a_reader_that_has_ended_hides_no_failure(words: tuple[str, ...]) -> None:
+    """`results | head -1` ended with 1, and with --json with 0."""
+    make_run(status="failed", exit_code=3, ranks=[{"rank": 0, "host": "h1", "state": "exited", "exit_code": 3}])
+    with unread_pipe() as pipe:
+        done = run_command("results", *words, stdout=pipe)
+        assert (done.returncode, done.stderr) == (3, b"")
+        assert run_command("results", *words, stdout=pipe, stderr=pipe).returncode == 3
