@@ -7,6 +7,7 @@ Texts come from hosts, ranks and users. Characters that could control a terminal
 
 from __future__ import annotations
 
+import codecs
 import errno
 import io
 import json
@@ -14,7 +15,7 @@ import os
 import sys
 import unicodedata
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
@@ -106,6 +107,17 @@ def _reader_may_end() -> Iterator[None]:
 out: SafeConsole = ResultConsole(highlight=False, soft_wrap=True)
 err = ErrorConsole(stderr=True, highlight=False, soft_wrap=True)
 _json_due = False  # a JSON document is expected on stdout, and none was printed yet
+
+
+def escape_unknown_characters() -> None:
+    """From now on characters that the encoding of standard output or error lacks are printed as escapes of Python."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and not _has_all_characters(stream):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _has_all_characters(stream: TextIO) -> bool:
+    return codecs.lookup(getattr(stream, "encoding", None) or "utf-8").name.startswith("utf")
 
 
 @contextmanager
@@ -222,7 +234,8 @@ def as_json(value: Any, *, indent: int | None = 2) -> None:
     _json_due = False
     if sys.stdout is None:  # closed, by who has started the command
         return
-    text = json.dumps(value, indent=indent, sort_keys=True, ensure_ascii=False, default=str)
+    ascii_only = not _has_all_characters(sys.stdout)
+    text = json.dumps(value, indent=indent, sort_keys=True, ensure_ascii=ascii_only, default=str)
     try:
         sys.stdout.write("\n".join(map(_escaped, text.split("\n"))) + "\n")
         sys.stdout.flush()

@@ -127,4 +127,5 @@ def root(
 
 def main() -> None:
     """Parse the command line and run its verb."""
+    console.escape_unknown_characters()
     app()

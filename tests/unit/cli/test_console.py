@@ -23,7 +23,8 @@ from ddp_play.errors import HostNotReady
 from ddp_play.report.comparison import Row
 from ddp_play.run.fleet_activity import host_row
 from ddp_play.run.host_usage import Usage, Used
-from tests.unit.cli.own_process import unread_pipe
+from tests.unit.cli.own_process import run_command, unread_pipe
+from tests.unit.cli.run_directories import make_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -249,3 +250,17 @@ def test_what_is_dropped_goes_nowhere(tmp_path: Path) -> None:
         console.drop(file.fileno())
         file.write("lost")
     assert (tmp_path / "file").read_text() == ""
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "ascii:strict"])
+def test_characters_that_an_encoding_lacks_are_escaped(encoding: str) -> None:
+    """One block character of a rank ended the view of its run with 70."""
+    paths = make_run("night", logs=(b"", "\u2588 50 % \u00e9".encode()), job="\u540d\u524d \u00e9", bundle_bytes=0)
+    done = run_command("logs", "night", encoding=encoding)
+    assert (done.returncode, done.stderr) == (0, b"")
+    last = b"\xe9" if encoding == "latin-1" else b"\\xe9"
+    assert done.stdout == b"h2:1: \\u2588 50 % " + last + b"\n"
+    listed = run_command("ps", "--all", "--json", encoding=encoding)
+    assert (listed.returncode, listed.stderr) == (0, b"")
+    assert json.loads(listed.stdout)["runs"][0]["job"] == "\u540d\u524d \u00e9"
+    assert run_command("logs", "night", "--raw", "--rank", "1", encoding=encoding).stdout == paths.log(1).read_bytes()
