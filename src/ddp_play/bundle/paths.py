@@ -12,6 +12,7 @@ from typing import Any
 
 from ddp_play.errors import UsageError
 
+ATTEMPTS = "attempts"
 RUN_ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,47}\Z")
 
 
@@ -19,8 +20,7 @@ def home() -> Path:
     """State directory of ddp-play: $DDP_PLAY_HOME, else a folder in the user's state directory."""
     if explicit := os.environ.get("DDP_PLAY_HOME"):
         return Path(explicit).expanduser().absolute()
-    state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-    return Path(state).expanduser() / "ddp-play"
+    return Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser() / "ddp-play"
 
 
 def runs_dir() -> Path:
@@ -103,8 +103,8 @@ class RunPaths:
 
     @property
     def run_id(self) -> str:
-        """The run's id: the name of its directory."""
-        return self.root.name
+        """The run's id: the name of its directory, in which an earlier attempt has one of its own."""
+        return (self.root.parents[1] if self.root.parent.name == ATTEMPTS else self.root).name
 
     @property
     def run(self) -> Path:
@@ -277,12 +277,12 @@ class RunPaths:
 
     def attempt(self, number: int) -> RunPaths:
         """Paths of an earlier attempt. The newest attempt's files are in the bundle itself."""
-        return RunPaths(self.root / "attempts" / str(number))
+        return RunPaths(self.root / ATTEMPTS / str(number))
 
     @property
     def attempts(self) -> list[RunPaths]:
         """Paths of all earlier attempts that are here."""
-        return [RunPaths(path) for path in (self.root / "attempts").glob("*")]
+        return [RunPaths(path) for path in (self.root / ATTEMPTS).glob("*")]
 
     @property
     def fleet(self) -> Path:

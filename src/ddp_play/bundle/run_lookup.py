@@ -92,6 +92,11 @@ class Run:
         return self.status.final and not self.attended
 
     @property
+    def unattended(self) -> bool:
+        """Has the run lost its supervisor before its end? Its ranks may go on."""
+        return not self.status.final and not self.attended
+
+    @property
     def status_text(self) -> str:
         """The status for display, with `(unattended)` if no process supervises the run.
 
@@ -99,9 +104,7 @@ class Run:
         """
         if self.unreadable:
             return "unknown" if self.unknown else "unreadable"
-        if self.status.final:
-            return str(self.status)
-        return str(self.status) if self.attended else f"{self.status} (unattended)"
+        return f"{self.status} (unattended)" if self.unattended else str(self.status)
 
 
 def load(paths: RunPaths) -> Run:

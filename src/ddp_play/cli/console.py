@@ -243,6 +243,14 @@ def as_json(value: Any, *, indent: int | None = 2) -> None:
         drop(STDOUT)
 
 
+def raw(data: bytes) -> None:
+    """Write bytes of the result as they are."""
+    if sys.stdout is not None:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+
+
 def _escaped(text: str) -> str:
     if text.isprintable():
         return text

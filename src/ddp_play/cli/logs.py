@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import sys
 import time
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +13,7 @@ from ddp_play.bundle.file_tail import LineTail, size_in_bytes
 from ddp_play.bundle.paths import RunPaths, read_json
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
+from ddp_play.cli.lost_supervisor import refuse_unattended
 from ddp_play.errors import UsageError
 from ddp_play.planning.job_values import parse_seconds
 from ddp_play.planning.plan_document import ranks_by_host
@@ -62,6 +62,8 @@ def logs(
             _print_raw(paths, chosen)
             return
         _print(paths, chosen, matches=_matcher(grep), since=since, follow=follow)
+        if follow:
+            refuse_unattended(load(run.paths))
 
 
 def _wait_for_plan(paths: RunPaths) -> None:
@@ -133,7 +135,7 @@ def _print_raw(paths: RunPaths, chosen: dict[int, str]) -> None:
         raise UsageError(f"there is no {path}", hint=f"ddp-play results {paths.run_id} says what is missing")
     with path.open("rb") as handle:
         while data := handle.read(1 << 20):
-            sys.stdout.buffer.write(data)
+            console.raw(data)
 
 
 def _print(

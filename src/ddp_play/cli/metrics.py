@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ddp_play.bundle.prometheus_export import write_prometheus
-from ddp_play.bundle.run_lookup import Run, find
 from ddp_play.bundle.tensorboard_export import write_tensorboard
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
+from ddp_play.cli.lost_supervisor import refuse_unattended
 from ddp_play.errors import UsageError
+from ddp_play.run.engine_runs import find
+
+if TYPE_CHECKING:
+    from ddp_play.bundle.run_lookup import Run
 
 SUFFIX = ".prom"
 
@@ -69,4 +73,5 @@ def _write_until_the_end(run_id: str, path: Path, every_s: float) -> None:
         write_prometheus(run, path)
         if not every_s or run.over:
             return
+        refuse_unattended(run)
         time.sleep(every_s)

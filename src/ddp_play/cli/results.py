@@ -13,12 +13,16 @@ from ddp_play.bundle.paths import RunPaths, read_json, read_rows
 from ddp_play.bundle.summary import headline, rank_rows, summary
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
+from ddp_play.cli.lost_supervisor import refuse_unattended
+from ddp_play.errors import Busy
 from ddp_play.planning.plan_document import ranks_by_host
 from ddp_play.run.engine_runs import find
 
 
 def results(run_id: options.RunId = "-", as_json: options.Json = False) -> None:
     """Show a run's verdict, its ranks, their results and artifacts; exits with the run's own code.
+
+    The exit code is 75 while the run goes on, and 70 if it lost its supervisor.
 
     [bold]Examples[/]
 
@@ -32,7 +36,8 @@ def results(run_id: options.RunId = "-", as_json: options.Json = False) -> None:
             console.as_json({**run.document, **_collected(run.paths)})
         else:
             _show(run.paths, run.document)
-        raise typer.Exit(run.exit_code if run.status.final else 75)
+        refuse_unattended(run)
+        raise typer.Exit(run.exit_code if run.status.final else Busy.exit_code)
 
 
 def _collected(paths: RunPaths) -> dict[str, Any]:

@@ -17,10 +17,11 @@ from ddp_play.bundle.paths import RunPaths, read_json, write_json
 from ddp_play.bundle.run_lookup import Run, load
 from ddp_play.cli import console, engine_start, live_view, options
 from ddp_play.cli.error_boundary import error_boundary
+from ddp_play.cli.lost_supervisor import lost_supervisor
 from ddp_play.cli.run_start import Started, start_run
 from ddp_play.cli.run_view import RunView, open_run_view
 from ddp_play.cli.shown_ranks import check_form
-from ddp_play.errors import InternalError, Interrupted, UsageError
+from ddp_play.errors import Interrupted, UsageError
 from ddp_play.planning.job_values import parse_seconds
 from ddp_play.run.submission import take_over_problem
 
@@ -220,10 +221,7 @@ def print_end(run: Run, *, as_json: bool) -> int:
     if not run.status.final:
         if problem := take_over_problem(run.paths):
             raise problem
-        raise InternalError(
-            f"run {run.paths.run_id} has no supervisor any more; its ranks continue",
-            hint=f"ddp-play attach {run.paths.run_id} takes over",
-        )
+        raise lost_supervisor(run)
     code = live_view.show_end(run)
     if as_json:
         console.as_json(run.document)

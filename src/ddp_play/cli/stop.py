@@ -10,6 +10,7 @@ import typer
 from ddp_play.bundle.run_lookup import Run
 from ddp_play.cli import console, live_view, options
 from ddp_play.cli.error_boundary import error_boundary
+from ddp_play.cli.lost_supervisor import lost_supervisor
 from ddp_play.cli.run import request_stop
 from ddp_play.cli.run_passwords import ask_passwords_of
 from ddp_play.run.engine_runs import cancel_pending, find, load
@@ -53,8 +54,8 @@ def stop(
         while not load(run.paths).over and load(run.paths).attended:
             time.sleep(0.1)
         ended = load(run.paths)
-        if not ended.status.final and (problem := take_over_problem(run.paths)):
-            raise problem
+        if not ended.status.final:
+            raise take_over_problem(run.paths) or lost_supervisor(ended)
         live_view.show_end(ended)
         _as_json(ended, as_json)
 

@@ -25,7 +25,7 @@ def _uncollected(story: RunStory) -> Iterator[str]:
         yield f"not collected from {row}"
     for host, rows in (run.get("left_behind") or {}).items():
         yield f"still on {host}: {'; '.join(map(str, rows))}"
-    if not story.run.status.final and not story.run.attended:
+    if story.run.unattended:
         yield (
             "the end of the run: its supervisor is gone. ddp-play attach "
             f"{story.run.paths.run_id} goes on with it, or ends it; then make the report again"

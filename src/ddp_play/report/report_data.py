@@ -99,9 +99,9 @@ def sentence(story: RunStory) -> str:
 
 def _hint(run: Run) -> str:
     """The hint of the verdict, or the command that takes over a run that nobody supervises."""
-    if run.status.final or run.attended:
-        return str((run.document.get("verdict") or {}).get("hint") or "")
-    return f"ddp-play attach {run.paths.run_id}"
+    if run.unattended:
+        return f"ddp-play attach {run.paths.run_id}"
+    return str((run.document.get("verdict") or {}).get("hint") or "")
 
 
 def _rank(row: RankOutcome, story: RunStory) -> dict[str, Any]:

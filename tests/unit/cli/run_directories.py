@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+import fcntl
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.paths import RunPaths, home, write_json
 from tests.unit.build import hosts, plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def make_run(name: str = "calm-otter-1", *, logs: tuple[bytes, ...] = (), **document: Any) -> RunPaths:
@@ -31,3 +36,11 @@ def make_run(name: str = "calm-otter-1", *, logs: tuple[bytes, ...] = (), **docu
 def write_result(paths: RunPaths, result: dict[str, Any], *, rank: int = 0) -> None:
     """Write the result of a rank."""
     write_json(paths.result(rank), result)
+
+
+@contextmanager
+def supervised(paths: RunPaths) -> Iterator[None]:
+    """The run has a supervisor, which holds its lock."""
+    with paths.lock.open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

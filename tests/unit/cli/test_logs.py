@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import fcntl
 import json
+import shlex
+import subprocess
+import sys
 import threading
 import time
 
 import pytest
 from typer.testing import CliRunner, Result
 
-from ddp_play.bundle.paths import RunPaths, write_json
+from ddp_play.bundle.paths import RunPaths, read_json, write_json
 from ddp_play.cli.main import app
 from tests.unit.build import hosts, plan
 from tests.unit.cli.own_process import run_command, unread_pipe
@@ -88,6 +91,7 @@ def test_follow_waits_for_the_plan_of_a_run_that_is_starting() -> None:
 
         def give_plan_and_end() -> None:
             write_json(paths.plan, plan(*hosts(2)).to_json())
+            write_json(paths.run, {**read_json(paths.run), "status": "succeeded"})
             handle.close()
 
         planned = threading.Timer(0.3, give_plan_and_end)
@@ -103,4 +107,36 @@ def test_follow_waits_for_the_plan_of_a_run_that_is_starting() -> None:
 def test_a_reader_that_has_ended_is_no_failure(words: tuple[str, ...]) -> None:
     with unread_pipe() as pipe:
         done = run_command("logs", "-", *words, stdout=pipe)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_follow_says_that_the_run_has_no_supervisor() -> None:
+    make_run(status="running", logs=(b"hello\n", b""))
+    done = logs("-f")
+    assert (done.exit_code, done.stdout) == (70, "h1:0: hello\n")
+    assert "run calm-otter-1 has no supervisor any more; its ranks may go on" in done.stderr
+    assert logs().exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--rank", "7"), "run calm-otter-1 has ranks 0 to 1, not 7"),
+        (("--host", "h9"), "run calm-otter-1 has no host h9"),
+        (("--raw", "--rank", "0"), "ddp-play results calm-otter-1 says what is missing"),
+    ],
+)
+def test_messages_about_an_earlier_attempt_name_the_run(words: tuple[str, ...], message: str) -> None:
+    earlier = make_run(attempt=2).attempt(1)
+    earlier.create()
+    write_json(earlier.plan, plan(*hosts(2)).to_json())
+    done = logs("--attempt", "1", *words)
+    assert done.exit_code == 64
+    assert message in done.stderr
+
+
+@pytest.mark.parametrize("words", [("--raw", "--rank", "1"), ("--rank", "1")])
+def test_a_closed_standard_output(words: tuple[str, ...]) -> None:
+    line = shlex.join([sys.executable, "-m", "ddp_play", "logs", "-", *words])
+    done = subprocess.run(["bash", "-c", f"{line} >&-"], capture_output=True, check=False, timeout=60)
     assert (done.returncode, done.stderr) == (0, b"")

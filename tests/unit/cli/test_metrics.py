@@ -10,9 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from ddp_play.bundle.paths import read_json, write_json
-from ddp_play.bundle.run_lookup import find
 from ddp_play.cli.main import app
-from tests.unit.cli.run_directories import make_run
+from tests.unit.cli.run_directories import make_run, supervised
 from tests.waiting import wait_until
 
 
@@ -55,14 +54,25 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 def test_again_until_the_run_ends(tmp_path: Path) -> None:
-    make_run("night", created=time.time(), ended=None, status="running")
+    paths = make_run("night", created=time.time(), ended=None, status="running")
     path, code = tmp_path / "x.prom", []
     thread = threading.Thread(target=lambda: code.append(metrics("night", "--prometheus", path, "--every", 0.05)[0]))
-    thread.start()
-    wait_until(path.exists, timeout_s=30, what="the file")
-    assert thread.is_alive()
-    paths = find("night").paths
-    write_json(paths.run, {**read_json(paths.run), "status": "failed", "ended": time.time(), "finished": True})
+    with supervised(paths):
+        thread.start()
+        wait_until(path.exists, timeout_s=30, what="the file")
+        assert thread.is_alive()
+        write_json(paths.run, {**read_json(paths.run), "status": "failed", "ended": time.time(), "finished": True})
     thread.join(30)
     assert code == [0]
     assert 'status="failed"} 1.0' in path.read_text()
+
+
+def test_a_run_without_a_supervisor_ends_the_repetition(tmp_path: Path) -> None:
+    """It went on for ever, as if the run did."""
+    make_run("night", created=time.time(), ended=None, status="running")
+    path = tmp_path / "x.prom"
+    code, _, err = metrics("night", "--prometheus", path, "--every", 0.05)
+    assert code == 70
+    assert "run night has no supervisor any more" in err
+    assert path.exists()
+    assert metrics("night", "--prometheus", path)[0] == 0

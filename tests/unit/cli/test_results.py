@@ -9,8 +9,9 @@ from typer.testing import CliRunner, Result
 
 from ddp_play.bundle.paths import write_json
 from ddp_play.cli.main import app
+from tests.schemas import check
 from tests.unit.cli.own_process import run_command, unread_pipe
-from tests.unit.cli.run_directories import make_run, write_result
+from tests.unit.cli.run_directories import make_run, supervised, write_result
 
 
 def results(*words: str) -> Result:
@@ -22,8 +23,23 @@ def results(*words: str) -> Result:
     [("succeeded", 0, 0), ("failed", 3, 3), ("running", None, 75), ("starting", 0, 75), ("failed", None, 70)],
 )
 def test_the_exit_code_is_the_runs_own_once_it_has_ended(status: str, code: int | None, expected: int) -> None:
-    make_run(status=status, exit_code=code)
-    assert results().exit_code == expected
+    with supervised(make_run(status=status, exit_code=code)):
+        assert results().exit_code == expected
+
+
+def test_a_run_that_lost_its_supervisor_is_told_from_one_that_goes_on() -> None:
+    """It was `running` with 75 for ever: a loop that waits for its end did not end."""
+    make_run(status="running", token="t", protocol=1, version="1", owner="kim", controller="c")
+    shown = results()
+    assert shown.exit_code == 70
+    assert "error: run calm-otter-1 has no supervisor any more; its ranks may go on" in shown.stderr
+    assert "-> ddp-play attach calm-otter-1 takes over" in shown.stderr
+    as_json = results("--json")
+    assert as_json.exit_code == 70
+    assert "no supervisor any more" in as_json.stderr
+    document = json.loads(as_json.stdout)
+    assert document["status"] == "running"
+    check("results", document)
 
 
 def test_results_logs_and_artifacts_of_all_ranks() -> None:

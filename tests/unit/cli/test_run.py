@@ -52,7 +52,7 @@ def test_only_d_detaches(monkeypatch: pytest.MonkeyPatch, answer: str | None, st
 
 
 def test_a_run_without_a_supervisor_ends_the_view_with_70() -> None:
-    text = "run calm-otter-1 has no supervisor any more; its ranks continue"
+    text = "run calm-otter-1 has no supervisor any more; its ranks may go on"
     with pytest.raises(InternalError, match=text) as found:
         run.print_end(load(make_run(status="running")), as_json=False)
     assert (found.value.exit_code, found.value.hint) == (70, "ddp-play attach calm-otter-1 takes over")
