@@ -243,12 +243,21 @@ def as_json(value: Any, *, indent: int | None = 2) -> None:
         drop(STDOUT)
 
 
-def raw(data: bytes) -> None:
-    """Write bytes of the result as they are."""
-    if sys.stdout is not None:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
+def raw(data: bytes, descriptor: int = STDOUT) -> None:
+    """Write bytes as they are to standard output or error, if it is open. BrokenPipeError if its reader has ended."""
+    stream = sys.stdout if descriptor == STDOUT else sys.stderr
+    if stream is not None:
+        stream.flush()
+        stream.buffer.write(data)
+        stream.buffer.flush()
+
+
+def relay(data: bytes, descriptor: int) -> None:
+    """Write what another process has written there. If nobody reads it, the command goes on, as with other text."""
+    try:
+        raw(data, descriptor)
+    except BrokenPipeError:
+        drop(descriptor)
 
 
 def _escaped(text: str) -> str:

@@ -179,14 +179,12 @@ class Watched:
         self._said = state.text
 
     def _copy_output(self) -> None:
-        for path, stream in ((self.paths.out, sys.stdout), (self.paths.err, sys.stderr)):
+        for path, descriptor in ((self.paths.out, console.STDOUT), (self.paths.err, console.STDERR)):
             with path.open("rb") as file:
                 file.seek(self._read.get(path, 0))
                 data = file.read()
             self._read[path] = self._read.get(path, 0) + len(data)
-            stream.flush()
-            stream.buffer.write(data)  # a piece may end within a character
-            stream.buffer.flush()
+            console.relay(data, descriptor)  # in bytes: a piece may end within a character
 
     def _code(self, allocation: Allocation, state: AllocationState) -> int:
         """Exit code of the verb; that of an allocation that has ended without one, with the reason."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import stat
+import sys
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from typer.testing import CliRunner
 
 from ddp_play.bundle.paths import write_json
 from ddp_play.bundle.verb_paths import VerbPaths
-from ddp_play.cli import engine_job, engine_verb
+from ddp_play.cli import console, engine_job, engine_verb
 from ddp_play.cli.engine_verb import Watched, without_engine
 from ddp_play.cli.main import app
 from ddp_play.engines.interface import AllocationState, Ending, Phase
@@ -22,6 +23,7 @@ from ddp_play.errors import Interrupted, UsageError
 from ddp_play.run.allocated_verb import MODULE
 from ddp_play.testing import FakeEngine
 from tests.unit.build import job
+from tests.unit.cli.own_process import unread_pipe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,6 +106,20 @@ def test_a_character_may_come_in_two_pieces(watched: Watched, capsysbinary: Any)
                 file.write(piece)
         watched._copy_output()
     assert capsysbinary.readouterr() == (text, text)
+
+
+def test_output_that_takes_nothing_ends_no_verb(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The exit code of the verb counts, as without an engine."""
+    dropped: list[int] = []
+    monkeypatch.setattr(console, "drop", dropped.append)
+    monkeypatch.setattr(sys, "stderr", None)  # closed, by who has started the command
+    for path in (watched.paths.out, watched.paths.err):
+        path.write_bytes(b"a line\n")
+    with unread_pipe() as pipe, os.fdopen(os.dup(pipe), "w") as file:
+        monkeypatch.setattr(sys, "stdout", file)
+        watched._copy_output()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), file.fileno())
+    assert dropped == [console.STDOUT]
 
 
 def test_a_job_that_ends_without_the_verb_says_why(watched: Watched, capsys: Any) -> None:
