@@ -120,7 +120,7 @@ def _show(finished: list[FinishedRun], plans: dict[str, Plan], found: dict[str, 
         for sweep in finished_run.result["sweeps"]:
             where = f"{counted(finished_run.result['world_size'], 'rank')} on {counted(len(plan.hosts), 'host')}"
             console.line(f"{sweep['op']}, {finished_run.variant}, {where}, float32")
-            console.out.print(_table(sweep))
+            console.wide_table(_table(sweep))
             if sweep["note"]:
                 console.line(sweep["note"])
         for wire in finished_run.result.get("wires", ()):

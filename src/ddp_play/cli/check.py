@@ -237,4 +237,4 @@ def _show_matrix(matrix: Mapping[str, Any] | None) -> None:
     for host in hosts:
         cells = [rates.get((host, other)) for other in hosts]
         table.add_row(f"from {escape(host)}", *("-" if rate is None else f"{rate:.0f}" for rate in cells))
-    console.out.print(table)
+    console.wide_table(table)

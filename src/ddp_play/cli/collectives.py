@@ -78,7 +78,7 @@ def _write_and_show(finished: list[FinishedRun], *, as_json: bool) -> None:
     if as_json:
         console.as_json(document)
         return
-    console.out.print(_result_table(table, finished))
+    console.wide_table(_result_table(table, finished), columns=console.out.width)
     for line in _details(table):
         console.line(line)
     run_series.print_failures(finished)

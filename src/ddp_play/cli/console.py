@@ -52,7 +52,10 @@ def harmless(text: str) -> str:
 
 
 class SafeConsole(Console):
-    """A console on which only its own styles and cursor movements control the terminal."""
+    """A console on which only its own styles and cursor movements control the terminal, and `:x:` is no emoji."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(emoji=False, **settings)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
@@ -179,9 +182,13 @@ def json_error(document: dict[str, Any]) -> None:
         as_json(document)
 
 
-def wide_table(table: Table, *, columns: int) -> None:
-    """Print a table at least this wide: a narrow terminal breaks its lines, but no cell. In files nothing is broken."""
-    width = max(columns, out.width) if out.is_terminal else UNLIMITED
+def wide_table(table: Table, *, columns: int = 0) -> None:
+    """Print a table at least this wide: a narrow terminal breaks its lines, but no cell. In files nothing is broken.
+
+    Without a number it is as wide as its cells.
+    """
+    least = columns or out.measure(table, options=out.options.update(max_width=UNLIMITED)).maximum
+    width = max(least, out.width) if out.is_terminal else UNLIMITED
     out.print(Segments(list(out.render(table, out.options.update(max_width=width)))), end="")
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.filesize import decimal
+from rich.markup import escape
 from rich.table import Table
 
 from ddp_play.ansible.installed_collection import collection_root
@@ -232,13 +233,9 @@ def _print_table(answers: list[HostImage]) -> None:
     table = Table("host", "content", "MiB", "in registries", box=None)
     for answer in answers:
         content = answer.error or answer.content or "absent"
-        table.add_row(
-            answer.host,
-            content,
-            str(answer.size_mib or ""),
-            "\n".join(_short_reference(name) for name in answer.digests),
-        )
-    console.out.print(table)
+        references = "\n".join(_short_reference(name) for name in answer.digests)
+        table.add_row(*map(escape, (answer.host, content, str(answer.size_mib or ""), references)))
+    console.wide_table(table)
 
 
 def _remedies(answers: list[HostImage], inventory: str) -> list[str]:

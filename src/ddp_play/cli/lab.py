@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from ddp_play.bundle.summary import counted
@@ -199,6 +200,6 @@ def _print_status(found: LabStatus) -> None:
     table = Table("host", "addresses", "slots", "state", "ssh", box=None)
     for host in found.hosts:
         answer = "answers" if host.ssh else "silent"
-        table.add_row(host.name, " ".join(host.addresses), str(host.slots), host.state, answer)
-    console.out.print(table)
+        table.add_row(*map(escape, (host.name, " ".join(host.addresses), str(host.slots), host.state, answer)))
+    console.wide_table(table)
     console.line(f"lab {found.name} is {found.state}; inventory: {found.inventory}")

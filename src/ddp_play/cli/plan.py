@@ -18,6 +18,7 @@ from ddp_play.run.dry_run import dry_run
 from ddp_play.run.existing_plan import existing_plan
 
 HOSTS_SHOWN = 40
+FOLDED = 40  # width that is left for values and sources, which are folded
 
 
 @options.with_ansible
@@ -83,7 +84,7 @@ def show_plan(made: Plan, *, as_json: bool = False, rank: int | None = None) -> 
         return
     for key, value in _headlines(made):
         console.out.print(f"[bold]{key:<12}[/] {escape(value)}")
-    console.out.print(_hosts_table(made))
+    console.wide_table(_hosts_table(made))
     for warning in made.warnings:
         console.out.print(f"[yellow]warning[/]      {escape(warning)}")
     for name, why in made.left_out:
@@ -117,7 +118,7 @@ def _hosts_table(made: Plan) -> Table:
         table.add_column(column)
     table.add_column("working directory")
     for host in made.hosts if len(made.hosts) <= HOSTS_SHOWN else made.hosts[: HOSTS_SHOWN - 1]:
-        table.add_row(
+        cells = (
             host.name,
             _rank_span(host),
             host.interface,
@@ -127,6 +128,7 @@ def _hosts_table(made: Plan) -> Table:
             host.user_name,
             host.workdir,
         )
+        table.add_row(*map(escape, cells))
     if len(made.hosts) > HOSTS_SHOWN:
         blanks = [""] * (len(table.columns) - 2)
         table.add_row(f"and {len(made.hosts) - HOSTS_SHOWN + 1} more", *blanks, "--json lists them all")
@@ -141,13 +143,15 @@ def _rank_span(host: HostPlan) -> str:
 def _show_rank(made: Plan, rank: int) -> None:
     host = made.host_of(rank)
     chosen = host.rank(rank)
+    title = f"rank {rank}'s environment"
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in (f"rank {rank}'s environment", "value", "source"):
+    table.add_column(title, no_wrap=True)
+    for column in ("value", "source"):
         table.add_column(column, overflow="fold")
     for var in chosen.env:
-        table.add_row(var.name, escape(var.value.replace("\n", "\\n")), var.source)
+        table.add_row(*map(escape, (var.name, var.value.replace("\n", "\\n"), var.source)))
     console.out.print()
-    console.out.print(table)
+    console.wide_table(table, columns=max(len(title), *(len(var.name) for var in chosen.env)) + FOLDED)
     if binding := host.binding(rank):
         memory = f", memory of node(s) {binding.memory_nodes}" if binding.memory_nodes else ""
         console.line(f"\nrank {rank}'s NUMA node {binding.node}: CPUs {binding.cpus}{memory}")

@@ -141,7 +141,7 @@ def show_report(report: Report) -> None:
         complete = not any(cell.status.bad for cell in report.cells)
         show_changes(report.changes, complete=complete, waiting=any(cell.waits for cell in report.cells))
         console.line()
-    console.out.print(_table(report.cells))
+    console.wide_table(_table(report.cells), columns=console.out.width)
     _show_skipped(report.cells)
     for cell, hosts in _alike(report.cells):
         if cell.pending:

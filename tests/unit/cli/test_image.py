@@ -23,6 +23,12 @@ def test_present_absent_and_unknown_images(capsys: pytest.CaptureFixture[str]) -
     ]
 
 
+def test_an_error_of_a_host_is_whole_and_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    error = f"docker: [Errno 2] [/x] {'word ' * 30}end"
+    _print_table([HostImage("h1", error=error)])
+    assert error in capsys.readouterr().out
+
+
 def test_what_helps_where_hosts_could_not_be_asked() -> None:
     refused = [HostImage(name, error="no", remedy="ddp-play provision -i INVENTORY") for name in ("h1", "h2")]
     assert _remedies([HostImage("h0", "aabb"), *refused], "inv") == ["ddp-play provision -i inv"]

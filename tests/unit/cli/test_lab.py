@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from ddp_play.cli.lab import _print_up_result, next_commands
+from ddp_play.cli.lab import _print_status, _print_up_result, next_commands
 from ddp_play.lab.layout import plan_lab
 from ddp_play.lab.lifecycle import UpResult
 from ddp_play.lab.requirements import KernelLimit
 from ddp_play.lab.spec import JobEngine, LabSpec, make_spec
 from ddp_play.lab.state import lab_state
+from ddp_play.lab.status import HostStatus, LabStatus
 
 LIMITS = (KernelLimit("fs.inotify.max_user_instances", 384, 4096),)
 
@@ -30,6 +31,12 @@ def up(
 def test_kernel_limits_that_were_raised_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     _print_up_result(up(limits=LIMITS))
     assert "raised kernel limits for this many hosts: fs.inotify.max_user_instances=4096" in capsys.readouterr().err
+
+
+def test_addresses_are_whole_in_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    addresses = tuple(f"fd00:0:0:{number}::1234:5678" for number in range(6))
+    _print_status(LabStatus("lab", "up", "/x", "/x/hosts.yml", (HostStatus("h1", addresses, 1, "running", ssh=True),)))
+    assert " ".join(addresses) in capsys.readouterr().out
 
 
 def test_sufficient_limits_are_not_reported(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 from typing import Any
 
 import pytest
 
+from ddp_play.cli import console
 from ddp_play.cli.plan import HOSTS_SHOWN, show_plan
 from ddp_play.errors import UsageError
 from tests.unit.build import env, hosts, plan
@@ -43,6 +45,35 @@ def test_a_long_list_of_hosts_is_cut(capsys: pytest.CaptureFixture[str], count: 
     lines = shown(capsys, count)
     rows = [line for line in lines if line.startswith(("h1 ", f"h{HOSTS_SHOWN - 1} ", f"h{HOSTS_SHOWN} ", "and "))]
     assert rows[-1].startswith(last)
+
+
+WORKDIR = f"/data/[bold]{'x' * 90}[/nope]/:bug:"
+
+
+def is_whole(lines: list[str]) -> bool:
+    return any(line.startswith("h1 ") and line.endswith(WORKDIR) for line in lines)
+
+
+def test_paths_are_whole_in_files_and_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    """The path was read as markup, which ended the command with the wish for a report to the authors."""
+    value = f"[red]{'y' * 90}[/nope]"
+    show_plan(plan(*hosts(2), workdir=WORKDIR, env={"DATA": value}))
+    lines = capsys.readouterr().out.splitlines()
+    assert is_whole(lines)
+    assert [line.split()[1] for line in lines if line.startswith("DATA ")] == [value]
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_a_narrow_terminal_cuts_nothing(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    settings: dict[str, Any] = {"width": width, "force_terminal": True, "soft_wrap": True, "color_system": None}
+    terminal = console.SafeConsole(file=io.StringIO(), **settings)
+    monkeypatch.setattr(console, "out", terminal)
+    show_plan(plan(*hosts(2), workdir=WORKDIR))
+    assert isinstance(terminal.file, io.StringIO)
+    lines = terminal.file.getvalue().splitlines()
+    assert is_whole(lines)
+    assert "\u2026" not in "".join(lines)
+    assert any(line.startswith("MASTER_ADDR ") for line in lines)
 
 
 def test_json_is_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
