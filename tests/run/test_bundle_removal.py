@@ -38,7 +38,7 @@ def test_a_run_that_is_over_goes_and_a_live_one_stays(play: Play) -> None:
     refused = play("rm", "live", "--yes", "--with-artifacts", "--force-uncollected")
     assert refused.code == 1
     assert "kept live: a process works on it" in refused.out
-    assert play("rm", "over").code == 0
+    assert play("rm", "over").code == 1
     assert (play.home / "runs" / "over").is_dir(), "without --yes nothing goes"
     removed = play("rm", "over", "--yes")
     assert removed.code == 0, removed.out + removed.err

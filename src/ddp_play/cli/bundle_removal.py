@@ -35,6 +35,7 @@ class Removal:
     removed: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     half_removed: int = 0
+    unanswered: bool = False  # nobody could agree: nothing was removed
 
     @classmethod
     def of(cls, plan: RemovalPlan, rules: Rules) -> Removal:
@@ -70,7 +71,7 @@ def conclude(removal: Removal, *, yes: bool, as_json: bool, only_list: bool = Fa
     if not as_json:
         show(removal)
     nothing = only_list or not (removal.plan.going or removal.half_removed)
-    if not nothing and (yes or (not as_json and _agreed(removal))):
+    if not nothing and (yes or _agreed(removal, may_ask=not as_json)):
         removal.carry_out()
         _report(removal, as_json=as_json)
     if as_json:
@@ -79,8 +80,9 @@ def conclude(removal: Removal, *, yes: bool, as_json: bool, only_list: bool = Fa
         raise typer.Exit(1)
 
 
-def _agreed(removal: Removal) -> bool:
-    if not console.asks():
+def _agreed(removal: Removal, *, may_ask: bool) -> bool:
+    if not (may_ask and console.asks()):
+        removal.unanswered = True
         console.note("nothing was removed; repeat the command with --yes to remove them")
         return False
     if typer.confirm(f"Remove {counted(len(removal.plan.going), 'bundle')} for good?", err=True):

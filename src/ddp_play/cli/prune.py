@@ -30,7 +30,7 @@ def prune(
 ) -> None:
     """Remove old bundles from this machine: those beyond the newest --keep that ended before --older-than.
 
-    Lists them and asks; without a terminal it removes nothing unless --yes is given. Runs that never
+    Lists them and asks; without a terminal and with --json it removes nothing unless --yes is given. Runs that never
     started go after a day. Live runs, runs with files still on hosts, and bundles with artifacts stay.
 
     [bold]Examples[/]

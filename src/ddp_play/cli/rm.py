@@ -31,8 +31,8 @@ def rm(
 ) -> None:
     """Remove the bundles of runs from this machine: logs, results, metrics. Live runs are never removed.
 
-    Lists them and asks; without a terminal it removes nothing unless --yes is given. A run that stays has its reason
-    in the list, and the exit code is 1.
+    Lists them and asks; without a terminal and with --json it removes nothing unless --yes is given. A run that stays
+    has its reason in the list, and the exit code is 1.
 
     [bold]Examples[/]
 
@@ -45,7 +45,7 @@ def rm(
         records = [record_of(load(_known(name))) for name in dict.fromkeys(runs)]
         removal = Removal.of(plan_removal(records, rules, now=time.time()), rules)
         conclude(removal, yes=yes, as_json=as_json)
-        if removal.plan.kept:
+        if removal.plan.kept or removal.unanswered:
             raise typer.Exit(1)
 
 

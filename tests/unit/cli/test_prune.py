@@ -79,8 +79,10 @@ def test_a_bundle_that_stays_is_read_once(monkeypatch: pytest.MonkeyPatch) -> No
 def test_nothing_goes_without_yes() -> None:
     several()
     before = left()
-    for words in ((), ("--dry-run",), ("--json",)):
-        assert prune("--keep", "0", *words).exit_code == 0
+    for words in ((), ("--dry-run",), ("--json",), ("--json", "--dry-run")):
+        done = prune("--keep", "0", *words)
+        assert done.exit_code == 0
+        assert ("nothing was removed; repeat the command with --yes" in done.stderr) is ("--dry-run" not in words)
         assert left() == before
 
 

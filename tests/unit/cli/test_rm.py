@@ -24,7 +24,7 @@ def left() -> list[str]:
 def test_without_a_terminal_it_only_lists() -> None:
     make_run("old")
     done = rm("old")
-    assert done.exit_code == 0
+    assert done.exit_code == 1
     assert "nothing was removed; repeat the command with --yes" in done.stderr
     assert done.stdout.splitlines()[1].split()[:2] == ["old", "succeeded"]
     assert left() == ["old"]
@@ -68,7 +68,10 @@ def test_artifacts_and_what_is_on_hosts_need_a_word_each() -> None:
 
 def test_json_lists_and_with_yes_removes() -> None:
     make_run("old", bundle_bytes=7)
-    listed = json.loads(rm("old", "--json").stdout)
+    done = rm("old", "--json")
+    assert done.exit_code == 1
+    assert "nothing was removed; repeat the command with --yes" in done.stderr
+    listed = json.loads(done.stdout)
     assert (listed["bytes"], listed["removed"], [row["run"] for row in listed["removable"]]) == (7, [], ["old"])
     assert left() == ["old"]
     assert json.loads(rm("old", "--json", "--yes").stdout)["removed"] == ["old"]
