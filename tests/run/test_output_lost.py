@@ -42,6 +42,15 @@ def test_a_run_goes_on_and_its_exit_code_counts(play: Play, end: str) -> None:
         assert f"ddp-play logs {play.newest().name} has all of it" in err
 
 
+def test_characters_that_the_encoding_of_the_output_lacks_are_escaped(play: Play) -> None:
+    """One of them ended the view with 70, while the job went on."""
+    play.environment["PYTHONIOENCODING"] = "ascii"
+    block = ["python", "-c", "import os; os.write(1, b'\\xe2\\x96\\x88 50 %\\n')"]
+    done = play("run", play.job({"command": block, "check": "none"}), "-i", LOCAL)
+    assert done.code == 0, done.err
+    assert "localhost:0: \\u2588 50 %\n" in done.out
+
+
 @pytest.mark.parametrize("words", ["ps", "ps --json", "logs -", "results -"])
 def test_a_full_standard_output_is_named(play: Play, words: str) -> None:
     assert play("run", play.job({"command": FEW, "check": "none"}), "-i", LOCAL).code == 0
