@@ -77,6 +77,10 @@ def test_a_supervisor_that_dies_alone_leaves_its_run_to_attach(play: Play) -> No
     _, err = child.communicate(timeout=180)
     assert child.returncode == 70, err
     assert "ddp-play attach night takes over" in err
+    for words in (("results",), ("results", "--json"), ("logs", "-f")):
+        done = play(*words)
+        assert done.code == 70
+        assert "run night has no supervisor any more; its ranks may go on" in done.err
     assert play("ps", "--json").json["runs"][0]["status"] == "running"
     ranks = [*rank_pids(play, "night", 0, "a"), *rank_pids(play, "night", 1, "b")]
     kill_each(ranks)
