@@ -266,7 +266,9 @@ class FakePlaybookRunner:
         private_dir: Path,
         passwords: Passwords,
         on_event: Callable[[dict[str, Any]], None],
+        cancel: Callable[[], bool] | None = None,
     ) -> PlaybookOutcome:
+        del cancel
         self.requests.append(request)
         self.passwords.append(passwords)
         self.private_dirs.append(private_dir)

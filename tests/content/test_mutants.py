@@ -24,6 +24,7 @@ OWN_THINGS_ONLY = {
     "src/ddp_play/guard/container_orders.py": "the empty directory that it has made",
     "src/ddp_play/guard/apptainer_preparation.py": "the program that it has started",
     "src/ddp_play/guard/pyxis_container.py": "the program that it has started",
+    "src/ddp_play/guard/gpus.py": "the program that it has started",
     "src/ddp_play/guard/peer_probe.py": "the listener that it has forked",
     "src/ddp_play/guard/sampling.py": "the process that it has started",
     "src/ddp_play/guard/rank_program.py": "the program that it has started",

@@ -130,6 +130,20 @@ def test_an_edited_inventory_is_seen(play: Play) -> None:
     assert "who=group" in play("run", job, "-i", inventory).out
 
 
+def test_an_edited_inventory_of_the_configuration_is_seen(play: Play) -> None:
+    """Without -i Ansible's configuration names it, and a kept one was used however old it was."""
+    text = "ranks: {hosts: {localhost: {ansible_connection: local, ddp_job_env: {WHO: %s}}}}\n"
+    play.write("hosts.yml", text % "before")
+    play.write("ansible.cfg", "[defaults]\ninventory = hosts.yml\n")
+    job = play.job({"command": ["sh", "-c", "echo who=$WHO"]})
+    assert play("session", "-d").code == 0
+    first = play("run", job, "--name", "first")
+    assert "who=before" in first.out, first.err
+    play.write("hosts.yml", text % "after")
+    assert "who=after" in play("run", job, "--name", "second").out
+    assert all("session" in background(play, run) for run in ("first", "second"))
+
+
 def test_two_runs_at_once_and_an_idle_end(play: Play) -> None:
     session = start(play, LOCAL, "--idle", "12s")
     job = play.job({"command": ["sh", "-c", "echo begun; sleep 1"], "ranks_per_host": 1})

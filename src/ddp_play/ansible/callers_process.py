@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import resource
 import signal
 import sys
@@ -19,7 +20,10 @@ from typing import Any
 LIMITS = sorted(
     name for name in dir(resource) if name.startswith("RLIMIT_") and name != "RLIMIT_OFILE"
 )  # that is RLIMIT_NOFILE
-NAMESPACES = ("mnt", "net", "pid", "user")
+NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
+# One login, terminal or multiplexer is as good as another; a job of Slurm or a `systemd-run` with limits is not.
+OF_A_LOGIN = re.compile(r"/user\.slice/.*(/session-[^/]+|/(vte-spawn|tmux-spawn|app)-[^/]+)\.scope$", re.MULTILINE)
+STATUS = re.compile(r"^(?:CapEff|NoNewPrivs):\s*(\w+)$", re.MULTILINE)
 IGNORED_BY_CHOICE = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 
 
@@ -82,12 +86,27 @@ class CallersProcess:
 
 
 def _rights() -> dict[str, str]:
-    spaces = [os.readlink(f"/proc/self/ns/{kind}") for kind in NAMESPACES]  # noqa: PTH115
+    spaces = []
+    for kind in NAMESPACES:
+        with contextlib.suppress(FileNotFoundError):  # of a newer kernel
+            spaces.append(os.readlink(f"/proc/self/ns/{kind}"))  # noqa: PTH115
     return {
         "user and groups": str((os.getresuid(), os.getresgid(), sorted(os.getgroups()))),
         "namespaces": str(spaces),
         "CPUs": str(sorted(os.sched_getaffinity(0))),
+        "nice values": str(os.getpriority(os.PRIO_PROCESS, 0)),
+        "capabilities": str(STATUS.findall(_about_this("status"))),
+        "control groups": OF_A_LOGIN.sub("/login", _about_this("cgroup")),
     }
+
+
+def _about_this(name: str) -> str:
+    """A file of /proc about this process; empty where there is none."""
+    try:
+        with open("/proc/self/" + name, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+            return file.read()
+    except OSError:
+        return ""
 
 
 def _default(number: int) -> Any:

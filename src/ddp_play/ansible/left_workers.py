@@ -16,6 +16,14 @@ MARK = "AWX_ISOLATED_DATA_DIR"
 PROGRAM = b"ansible-playbook"
 
 
+def workers_of(playbook: int) -> list[int]:
+    """Pids of the workers of a running ansible-playbook: its children."""
+    try:
+        return [int(pid) for pid in Path(f"/proc/{playbook}/task/{playbook}/children").read_text("ascii").split()]
+    except OSError:  # it has ended, or the kernel does not tell
+        return []
+
+
 def end_workers(private_dir: Path) -> list[int]:
     """End the workers of the run with this directory of ansible-runner. Returns their pids. Needs /proc."""
     wanted = os.fsencode(f"{MARK}={private_dir}{os.sep}")

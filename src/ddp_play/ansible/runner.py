@@ -5,9 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-import signal
-import tempfile
-import threading
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -16,12 +13,19 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ddp_play.ansible.command_file import CommandFileRedactor
 from ddp_play.ansible.default_settings import default_settings
 from ddp_play.ansible.error_output import error_text, refused_values, start_remedy
+from ddp_play.ansible.left_workers import end_workers
 from ddp_play.ansible.limit_refusal import refuse_left_out_names
+from ddp_play.ansible.own_signals import own_signal_handlers
+from ddp_play.ansible.password_files import password_files
 from ddp_play.bundle.paths import make_directory
 from ddp_play.errors import CheckFailed, DdpPlayError, HostNotReady, Interrupted, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
+
+
+# ansible-runner looks this often whether the playbook is to be canceled.
+CANCEL_ASKED_S = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +131,12 @@ class PlaybookRunner(Protocol):
         private_dir: Path,
         passwords: Passwords,
         on_event: Callable[[dict[str, Any]], None],
+        cancel: Callable[[], bool] | None = None,
     ) -> PlaybookOutcome:
-        """Run the playbook to its end, and call `on_event` with every event at once."""
+        """Run the playbook to its end, and call `on_event` with every event at once.
+
+        `cancel`: called about once a second; when it is true, the playbook and its workers are killed.
+        """
 
 
 class AnsibleRunner:
@@ -145,6 +153,7 @@ class AnsibleRunner:
         private_dir: Path,
         passwords: Passwords,
         on_event: Callable[[dict[str, Any]], None],
+        cancel: Callable[[], bool] | None = None,
     ) -> PlaybookOutcome:
         if not Path(request.playbook).is_file():
             raise UsageError(f"no playbook {request.playbook}", hint="ddp-play run --help")
@@ -165,8 +174,10 @@ class AnsibleRunner:
             on_event(event)
             return False  # no file of its own, of which ansible-runner would read the stats again
 
-        with password_files(passwords) as password_options, _own_signal_handlers():
-            result = _run(request, private_dir, password_options, handle, self._programs)
+        with password_files(**asdict(passwords)) as password_options, own_signal_handlers():
+            result = _run(request, private_dir, password_options, handle, self._programs, cancel=cancel)
+            if cancel is not None and result.status == "canceled":
+                end_workers(private_dir)
             redactor.redact(final=True)
             outcome = _outcome(result, tuple(failures), stats)
             options = (*request.options, *password_options)
@@ -177,13 +188,22 @@ class AnsibleRunner:
 
 
 def _run(
-    request: PlaybookRequest, private_dir: Path, options: list[str], handle: Callable[..., bool], programs: str
+    request: PlaybookRequest,
+    private_dir: Path,
+    options: list[str],
+    handle: Callable[..., bool],
+    programs: str,
+    *,
+    cancel: Callable[[], bool] | None,
 ) -> Any:
     import ansible_runner  # noqa: PLC0415 - it takes a tenth of a second, also for verbs that run no playbook
 
     environment = {**default_settings(request.cwd), **request.environment}
     if programs:
         environment["PATH"] = os.pathsep.join([programs, environment.get("PATH", os.environ.get("PATH", ""))])
+    settings = {"suppress_ansible_output": True, "idle_timeout": 0, "job_timeout": 0}
+    if cancel is not None:
+        settings["pexpect_timeout"] = CANCEL_ASKED_S
     return ansible_runner.run(
         private_data_dir=str(private_dir),
         project_dir=request.cwd,
@@ -194,8 +214,19 @@ def _run(
         event_handler=handle,
         quiet=True,
         suppress_env_files=True,
-        settings={"suppress_ansible_output": True, "idle_timeout": 0, "job_timeout": 0},
+        settings=settings,
+        cancel_callback=_or_signalled(cancel),
     )
+
+
+def _or_signalled(cancel: Callable[[], bool] | None) -> Callable[[], bool] | None:
+    """What ansible-runner asks: also whether a signal came, which it looks for itself where it has nobody to ask."""
+    if cancel is None:
+        return None
+    from ansible_runner.utils import signal_handler  # noqa: PLC0415 - as above
+
+    signalled = signal_handler()
+    return lambda: (signalled is not None and signalled()) or cancel()
 
 
 def _environment(request: PlaybookRequest) -> dict[str, str]:
@@ -205,48 +236,6 @@ def _environment(request: PlaybookRequest) -> dict[str, str]:
 def import_now() -> None:
     """Import ansible-runner before it is needed, in a process that forks others."""
     import ansible_runner  # noqa: F401, PLC0415
-
-
-@contextlib.contextmanager
-def _own_signal_handlers() -> Iterator[None]:
-    """Restore the handlers of SIGINT and SIGTERM: ansible-runner leaves its own behind, which then do nothing.
-
-    A hangup, when the terminal closes, ends the playbook as SIGTERM does, unless it is ignored (nohup).
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield  # ansible-runner sets none either
-        return
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    if handlers[signal.SIGHUP] is signal.SIG_DFL:
-        signal.signal(signal.SIGHUP, lambda _number, _frame: signal.raise_signal(signal.SIGTERM))
-    try:
-        yield
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-
-
-@contextlib.contextmanager
-def password_files(passwords: Passwords) -> Iterator[list[str]]:
-    """Options for ansible-playbook with files of the passwords: in memory, mode 0600, removed at the end."""
-    wanted = {
-        "--connection-password-file": passwords.connection,
-        "--become-password-file": passwords.become,
-        "--vault-password-file": passwords.vault,
-    }
-    base = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108 - the files are in a new directory of mode 0700
-    if not any(wanted.values()):
-        yield []
-        return
-    with tempfile.TemporaryDirectory(prefix="ddp-play-", dir=base) as directory:
-        options = []
-        for number, (option, value) in enumerate(wanted.items()):
-            if value:
-                path = Path(directory, str(number))
-                path.touch(mode=0o600)
-                path.write_text(value + "\n", encoding="utf-8")
-                options += [option, str(path)]
-        yield options
 
 
 def artifact(private_dir: Path, name: str) -> Path:

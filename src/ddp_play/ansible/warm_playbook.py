@@ -17,6 +17,8 @@ import tempfile
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ddp_play.ansible import inventory_signature
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -58,16 +60,22 @@ def import_ansible() -> bool:
     return not captured() and not constants.DEFAULT_LOG_PATH  # whose file is opened at the import
 
 
+def inventories(argv: list[str]) -> list[str]:
+    """The inventories of a command line of ansible-playbook; without any, those that Ansible's configuration names."""
+    from ansible import constants  # noqa: PLC0415 - reads the environment
+
+    return inventory_signature.sources_of(argv) or list(constants.DEFAULT_HOST_LIST)
+
+
 class Inventory:
     """An inventory that was read before the fork. `static`: nothing but its files decided what is in it."""
 
     def __init__(self, sources: list[str], *, static: bool) -> None:
-        from ansible import constants  # noqa: PLC0415 - reads the environment
         from ansible.inventory.manager import InventoryManager  # noqa: PLC0415
         from ansible.parsing.dataloader import DataLoader  # noqa: PLC0415
         from ansible.plugins import loader as plugins  # noqa: PLC0415
 
-        self.sources, self.static = sources or list(constants.DEFAULT_HOST_LIST), static
+        self.sources, self.static = sources, static
         self.loader = DataLoader()
         plugins.init_plugin_loader()
         for kind in (plugins.connection_loader, plugins.shell_loader, plugins.become_loader):

@@ -20,11 +20,16 @@ import socket
 import sys
 import termios
 import traceback
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.ansible import inventory_signature, warm_playbook
 from ddp_play.ansible.callers_process import CallersProcess, set_name, use_as_standard
 from ddp_play.ansible.descriptor_messages import receive, send
+from ddp_play.ansible.left_workers import workers_of
+from ddp_play.ansible.plugin_variables import RUN_DIR_ENV
+from ddp_play.bundle.paths import RunPaths
+from ddp_play.bundle.run_lookup import is_locked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,7 +91,7 @@ def imported(request: dict[str, Any], leave: Callable[[], None]) -> WarmProcess:
         CallersProcess.from_json(request["process"]).enter(limits=False)
         _add_python_path(os.environ.get("PYTHONPATH", ""))
         if warm_playbook.import_ansible():
-            _serve_imported(control, inventory_signature.sources_of(request["argv"]))
+            _serve_imported(control, warm_playbook.inventories(request["argv"]))
 
     return WarmProcess(serve, name="ddp-play ansible")
 
@@ -233,8 +238,24 @@ def _obey(connection: socket.socket, child: int) -> bool:
     try:
         os.kill(child, int(receive(connection)[0]["signal"]))
     except (OSError, EOFError, ValueError, LookupError):
-        for end in (os.kill, os.killpg):  # just forked, it has no group of its own
-            with contextlib.suppress(OSError):
-                end(child, signal.SIGKILL)
+        _kill(child)
         return False
     return True
+
+
+def _kill(child: int) -> None:
+    """End the playbook and its workers. One that supervises ranks goes on, as it does without a session."""
+    with contextlib.suppress(OSError):
+        os.kill(child, signal.SIGSTOP)  # it starts no more of them
+    workers = [] if _has_supervisor() else workers_of(child)
+    for end in (os.kill, os.killpg):  # just forked, it has no group of its own
+        with contextlib.suppress(OSError):
+            end(child, signal.SIGKILL)
+    for worker in workers:
+        with contextlib.suppress(OSError):
+            os.kill(worker, signal.SIGKILL)
+
+
+def _has_supervisor() -> bool:
+    run_dir = os.environ.get(RUN_DIR_ENV, "")
+    return bool(run_dir) and is_locked(RunPaths(Path(run_dir)).lock)

@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from ddp_play.ansible.plan_action import summarize
+from ddp_play.bundle.summary import counted
 from ddp_play.checks.finding import Finding, Status
 from ddp_play.checks.host_findings import LEAST_FREE_MIB, USUAL_FREE_MIB, merged, with_names
 from ddp_play.errors import DdpPlayError
@@ -68,7 +69,8 @@ def _of_source(job: Job, hosts: tuple[HostFacts, ...]) -> Iterator[Finding]:
         yield Finding("job source", FAIL, error.message, "hosts get a copy of it", error.hint)
         return
     size = -(-sum(files.values()) // 1048576)
-    yield Finding("job source", OK, f"{job.source}: {len(files)} files, {size} MiB")
+    num_files = sum(not name.endswith("/") for name in files)
+    yield Finding("job source", OK, f"{job.source}: {counted(num_files, 'file')}, {size} MiB")
     yield _script(job, files)
     if not any(host.shared for host in hosts):
         yield from merged(replace(_room(host, size), where=(host.name,)) for host in hosts)

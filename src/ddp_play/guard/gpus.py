@@ -12,6 +12,7 @@ from . import numa_facts, programs
 
 PCI = Path("/sys/bus/pci/devices")
 SMI_S = 20.0
+LEAVE_S = 1.0
 QUERY = "index,uuid,name,memory.total,pci.bus_id,driver_version"
 
 
@@ -35,16 +36,24 @@ def smi(*queries: List[str]) -> List[str]:
     Without persistence mode, the driver initializes all GPUs for a process that comes when no other uses them.
     """
     deadline = time.monotonic() + SMI_S
-    with contextlib.ExitStack() as started:
-        processes = [
-            started.enter_context(
-                subprocess.Popen(["nvidia-smi", *query], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            )
-            for query in queries
-        ]
-        for process in processes:
-            started.callback(process.kill)  # of one that has not ended at the time limit
+    processes: List[subprocess.Popen[bytes]] = []
+    try:
+        for query in queries:
+            processes.append(subprocess.Popen(["nvidia-smi", *query], stdout=subprocess.PIPE, stderr=subprocess.PIPE))
         return [_output(process, deadline) for process in processes]
+    finally:
+        for process in processes:
+            _leave(process)
+
+
+def _leave(process: subprocess.Popen[bytes]) -> None:
+    """End it. One that hangs in the driver does not end, not even by SIGKILL, and is not waited for."""
+    process.kill()
+    for stream in (process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(LEAVE_S)
 
 
 def _output(process: subprocess.Popen[bytes], deadline: float) -> str:

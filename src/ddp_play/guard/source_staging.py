@@ -18,6 +18,9 @@ from .source_store import SourceStore
 if TYPE_CHECKING:
     from .run_directory import HostRun
 
+# Another run may store a piece again while this one looks which are missing.
+ASSEMBLE_TRIES = 3
+
 Piece = Tuple[str, int]  # SHA-256 in hexadecimal, size in bytes
 
 
@@ -62,24 +65,38 @@ class Staging:
         self._spool_size += size
 
     def assemble(self) -> List[int]:
-        """Write the archive. If a stored piece is gone or damaged there is none, and all missing ones are named."""
+        """Write the archive. If a stored piece is gone or damaged there is none, and all missing ones are named.
+
+        Raises Refused if pieces are here that cannot be read, and OSError.
+        """
+        for _ in range(ASSEMBLE_TRIES):
+            if self._write_archive():
+                return []
+            self._check_all()
+            if missing := self.missing():
+                return missing  # else another run has stored them meanwhile
+        raise Refused(
+            "a kept piece of the source cannot be read in %s" % self._store.root,
+            hint="check the disk; ddp-play gc -i INVENTORY --sources removes what is kept",
+        )
+
+    def _write_archive(self) -> bool:
+        """Put the pieces together; False if one is gone or damaged."""
         try:
             with open(str(self._place.source_archive), "wb") as archive:
                 for data in self._archive():
                     archive.write(data)
-        except _MissingError:
-            self._place.source_archive.unlink()
-            self._check_all()
-            return self.missing()
-        except BaseException:
+        except BaseException as error:
             with contextlib.suppress(OSError):
                 self._place.source_archive.unlink()
+            if isinstance(error, _MissingError):
+                return False
             raise
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._spool)
         if self._added:
             self._store.evict()
-        return []
+        return True
 
     @property
     def _spool(self) -> str:

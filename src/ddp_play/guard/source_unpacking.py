@@ -34,7 +34,7 @@ def unpack_source(place: HostRun, spec: Dict[str, Any], withdrawn: Callable[[], 
     target = Path(source["path"])
     marker = target.parent / (".complete-" + source["digest"])
     if source["role"] == "wait":
-        _wait_for(marker, float(source["wait_s"]), withdrawn)
+        _wait_for(marker, target, float(source["wait_s"]), withdrawn)
         return
     if os.path.lexists(str(marker)):  # by an earlier attempt, whose working directory this one continues
         return
@@ -58,7 +58,11 @@ def _extract(packed: IO[bytes], top: int, user: User) -> None:
             if len(header) != SOURCE_HEADER.size:
                 raise _cut_off()
             name_size, link_size, mode, size, mtime_ns = SOURCE_HEADER.unpack(header)
-            name = tree.enter(_read(packed, name_size))
+            path = _read(packed, name_size)
+            if path.endswith(b"/") and not link_size + size:  # a directory without files
+                tree.go(path[:-1])
+                continue
+            name = tree.enter(path)
             if link_size:
                 tree.link(name, _read(packed, link_size))
             else:
@@ -77,10 +81,11 @@ class _Tree:
         """Go to the directory of a path, and create it if need be; the last component. Files come by directory."""
         where, _, name = path.rpartition(b"/")
         if where != self._where:
-            self._go(where)
+            self.go(where)
         return _component(name, path)
 
-    def _go(self, where: bytes) -> None:
+    def go(self, where: bytes) -> None:
+        """Go to a directory, and create it if need be."""
         fd = os.dup(self._top)
         for part in where.split(b"/") if where else ():
             outer = fd
@@ -149,10 +154,14 @@ def _cut_off() -> Refused:
     return Refused("cannot prepare: the archive of the source ends within a file", kind="internal")
 
 
-def _wait_for(marker: Path, wait_s: float, withdrawn: Callable[[], bool]) -> None:
+def _wait_for(marker: Path, target: Path, wait_s: float, withdrawn: Callable[[], bool]) -> None:
+    """Wait for the marker of a complete tree: `wait_s` until it is seen that the tree is made, then to its end.
+
+    How long that takes depends on the disk and the files. If it fails, the controller withdraws the order.
+    """
     deadline = time.monotonic() + wait_s
     while not marker.exists():
-        if time.monotonic() > deadline:
+        if time.monotonic() > deadline and not target.exists():
             raise Refused(
                 "the staged source did not appear at %s within %.0f s" % (marker.parent, wait_s),
                 hint="findmnt on each host shows whether the shared directory is the same file system",

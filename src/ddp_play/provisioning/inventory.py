@@ -9,14 +9,14 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ddp_play.ansible.error_output import error_text, start_remedy
 from ddp_play.ansible.limit_refusal import refuse_left_out_names
-from ddp_play.ansible.runner import password_files
+from ddp_play.ansible.password_files import password_files
 from ddp_play.errors import InternalError, UsageError
 
 if TYPE_CHECKING:
@@ -117,7 +117,8 @@ def load_inventory(request: PlaybookRequest, passwords: Passwords) -> Inventory:
     command += [argument for source in request.inventory for argument in ("-i", source)]
     command += _inventory_options(request.options)
     environment = {**os.environ, "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "True", "ANSIBLE_NOCOLOR": "1"}
-    with TemporaryDirectory(prefix="ddp-play-inventory-") as scratch, password_files(passwords) as password_options:
+    secret = password_files(**asdict(passwords))
+    with TemporaryDirectory(prefix="ddp-play-inventory-") as scratch, secret as password_options:
         command += _vault_options(password_options)
         options = (*request.options, *password_options)
         try:

@@ -15,18 +15,34 @@ from typing import Any
 from ddp_play.ansible.error_output import NO_HOSTS, start_remedy, unparsed_inventory
 from ddp_play.ansible.facts_cache import facts_cache
 from ddp_play.ansible.plugin_variables import FACTS_ENV, RUN_DIR_ENV
-from ddp_play.ansible.runner import AnsibleRunner, Passwords, PlaybookOutcome, PlaybookRequest, PlaybookRunner, artifact
+from ddp_play.ansible.runner import (
+    AnsibleRunner,
+    Passwords,
+    PlaybookOutcome,
+    PlaybookRequest,
+    PlaybookRunner,
+    PlaybookStatus,
+    artifact,
+)
 from ddp_play.bundle.bundle_size import RECORDED, to_record
 from ddp_play.bundle.journal import Journal
 from ddp_play.bundle.outcome import RunStatus, error_fields
 from ddp_play.bundle.paths import RunPaths, read_json, write_json
 from ddp_play.bundle.run_lookup import has_ended
-from ddp_play.errors import CheckFailed, DdpPlayError, InternalError, NotTakenOver, UnknownVersion, UsageError
+from ddp_play.errors import (
+    CheckFailed,
+    DdpPlayError,
+    InternalError,
+    Interrupted,
+    NotTakenOver,
+    UnknownVersion,
+    UsageError,
+)
 from ddp_play.run import requeue
+from ddp_play.run.playbook_stop import OWN_ACTION, PlaybookStop
 from ddp_play.run.report_start import start_report
+from ddp_play.run.stop_requests import NOT_STARTED
 
-# The action plugin of the role ddp_job writes events of its own.
-OWN_ACTION = "ddp.play.run"
 TASK_EVENTS = {
     "runner_on_ok": "ok",
     "runner_on_failed": "failed",
@@ -40,15 +56,20 @@ def run_playbook(paths: RunPaths, passwords: Passwords, runner: PlaybookRunner) 
     request = PlaybookRequest.from_json(read_json(paths.run)["request"])
     request.environment[RUN_DIR_ENV] = str(paths.root)
     request.environment[FACTS_ENV] = str(facts_cache(request))
-    journal = Journal(paths.events)
+    journal, stop = Journal(paths.events), PlaybookStop(paths)
+
+    def on_event(event: dict[str, Any]) -> None:
+        stop.on_event(event)
+        _journal_event(journal, event)
+
     try:
         outcome = runner.run(
-            request,
-            private_dir=paths.ansible,
-            passwords=passwords,
-            on_event=lambda event: _journal_event(journal, event),
+            request, private_dir=paths.ansible, passwords=passwords, on_event=on_event, cancel=stop.is_due
         )
-        _join_outcomes(paths, outcome)
+        if stop.requested and outcome.status is PlaybookStatus.CANCELED:
+            _record_stop(paths)
+        else:
+            _join_outcomes(paths, outcome)
     except DdpPlayError as error:
         _record_end(paths, error)
 
@@ -80,6 +101,15 @@ def _join_outcomes(paths: RunPaths, outcome: PlaybookOutcome) -> None:
     elif error is not None and document.get("status") == RunStatus.SUCCEEDED:
         message = f"the job succeeded, but the playbook failed after it: {error.message}"
         _record_error(paths, CheckFailed(message, hint=error.hint))
+
+
+def _record_stop(paths: RunPaths) -> None:
+    """Record that the playbook was stopped outside of its job: before its start, or after its end."""
+    document = read_json(paths.run)
+    if not has_ended(document):
+        _record_end(paths, Interrupted(NOT_STARTED))
+    elif document.get("status") == RunStatus.SUCCEEDED:
+        _record_error(paths, Interrupted("the job succeeded; the playbook's tasks after it were stopped"))
 
 
 def _no_job(log: Path) -> UsageError:

@@ -26,7 +26,7 @@ from ddp_play.run.left_files import LeftFiles
 from ddp_play.run.prestart_probes import probe_lock, probe_network
 from ddp_play.run.run_hooks import START
 from ddp_play.run.slot_wait import SlotQueue
-from ddp_play.run.source_sending import SourceSender
+from ddp_play.run.source_sending import SourceSender, unpacking_s
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -146,7 +146,7 @@ class Starter:
         self.gang.ask(
             "prepare",
             "prepared",
-            deadline_s=PULL_S if self._may_pull() else PREPARE_S,
+            deadline_s=(PULL_S if self._may_pull() else PREPARE_S) + unpacking_s(self.assignment.snapshot),
             fields=lambda link: {
                 "spec": specs[link.name],
                 "secrets": self.assignment.secrets,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ddp_play.guard.protocol import SOURCE_ROW
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ddp_play.run.source_snapshot import Member, Snapshot
 
@@ -62,11 +62,17 @@ class Pieces:
         return zlib.compress(b"".join(SOURCE_ROW.pack(row.digest, row.size) for row in self.rows), 1)
 
 
-def pieces_of(snapshot: Snapshot) -> Pieces:
-    """The pieces of a snapshot."""
+def pieces_of(snapshot: Snapshot, turn: Callable[[], object] = lambda: None) -> Pieces:
+    """The pieces of a snapshot. `turn` is called after each: all of the archive is read and hashed."""
+
+    def made(parts: Iterable[tuple[int, int]]) -> Piece:
+        piece = _piece(snapshot, tuple(parts))
+        turn()
+        return piece
+
     groups = list(_groups(snapshot.members))
-    headers = [_piece(snapshot, tuple((one.start, one.content) for one in group)) for group in groups]
-    contents = [_piece(snapshot, parts) for group in groups for parts in _content_parts(group)]
+    headers = [made((one.start, one.content) for one in group) for group in groups]
+    contents = [made(parts) for group in groups for parts in _content_parts(group)]
     return Pieces((*headers, *contents), len(headers))
 
 

@@ -20,6 +20,10 @@ QUEUE_BYTES = 8 << 20
 # A host takes pieces at least this often, or it is not ready.
 STUCK_S = 60.0
 STAGE_S = 600.0
+# While the archive is hashed, the hosts hear of the controller this often; a turn may take half a second.
+BEAT_S = 5.0
+# A host unpacks at least this fast, also into a shared directory that waits for its disk at each file.
+UNPACK_BYTES_S, UNPACK_FILES_S = 5 << 20, 50
 # A stored piece may turn out to be damaged, and a host may lose a piece while others arrive.
 ROUNDS = 3
 
@@ -31,6 +35,7 @@ class SourceSender:
         self._gang = gang
         self._snapshot = snapshot
         self.num_bytes = 0
+        self._beaten = time.monotonic()
 
     def send(self, links: list[Link]) -> None:
         """Bring the archive to these hosts. HostNotReady if one refuses, breaks or takes nothing for STUCK_S."""
@@ -51,7 +56,7 @@ class SourceSender:
         self.num_bytes += len(payload)
 
     def _send_missing(self, links: list[Link]) -> None:
-        pieces = pieces_of(self._snapshot)
+        pieces = pieces_of(self._snapshot, self._beat)
         packed = pieces.packed()
         self.num_bytes += len(packed) * len(links)
         announced = {"payload": packed, "headers": pieces.num_headers}
@@ -68,6 +73,12 @@ class SourceSender:
                 f"{', '.join(names)}: the source does not stay in the state directory",
                 hint="check its disk; another program may remove files there",
             )
+
+    def _beat(self) -> None:
+        """Keep the channels alive while the archive is hashed, which may take minutes."""
+        if time.monotonic() - self._beaten >= BEAT_S:
+            self._gang.turn("stage")
+            self._beaten = time.monotonic()
 
     def _send_pieces(self, links: list[Link], wanted: dict[str, set[int]], rows: tuple[Piece, ...]) -> None:
         for number in sorted(set().union(*wanted.values())):
@@ -88,6 +99,13 @@ class SourceSender:
                 names = ", ".join(link.name for link in long)
                 raise HostNotReady(f"{names}: took nothing of the source for {STUCK_S:.0f} s", hint="check the network")
             self._gang.turn("prepare")
+
+
+def unpacking_s(snapshot: Snapshot | None) -> float:
+    """Seconds that the unpacking of the source may take on a host."""
+    if snapshot is None:
+        return 0.0
+    return len(snapshot.archive) / UNPACK_BYTES_S + len(snapshot.members) / UNPACK_FILES_S
 
 
 def _queued(link: Link) -> int:

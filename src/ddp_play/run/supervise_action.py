@@ -118,9 +118,7 @@ def _snapshot(job: Job, paths: RunPaths) -> Snapshot:
     known = read_json(paths.run).get("source") or {}
     if known and paths.source_archive.exists():
         return read_snapshot(paths.source_archive, known["sha256"])
-    snapshot = take_snapshot(job, paths.root)
-    if snapshot.warning:
-        Journal(paths.events).emit("warning", message=snapshot.warning)
+    snapshot = take_snapshot(job, paths.root, warn=lambda text: Journal(paths.events).emit("warning", message=text))
     source = {"path": job.source, "sha256": snapshot.digest, "files": snapshot.num_files}
     write_json(paths.run, {**read_json(paths.run), "source": source})
     if job.restarts:

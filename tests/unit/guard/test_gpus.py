@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -161,6 +163,27 @@ def test_gpus_are_asked_each_time(sysfs: Any, stub: Any) -> None:
     assert gpus.gpus()[1] == ""
     stub("echo GPU is lost; exit 15")
     assert gpus.gpus() == ([], "nvidia-smi does not work: GPU is lost")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_one_that_does_not_even_end_when_it_is_killed_is_left(
+    sysfs: Any, stub: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In state D, of a driver that hangs: a channel that waits for it never answers again."""
+    monkeypatch.setattr(gpus, "SMI_S", 0.3)
+    monkeypatch.setattr(gpus, "LEAVE_S", 0.1)
+    sysfs("0000:18:00.0")
+    stub("exec sleep 20")
+    left: list[int] = []
+    monkeypatch.setattr(subprocess.Popen, "kill", lambda process: left.append(process.pid))
+    began = time.monotonic()
+    try:
+        assert "timed out" in gpus.gpus()[1]
+        assert time.monotonic() - began < 15
+        assert len(left) == 2
+    finally:
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
 
 
 def test_an_nvidia_smi_that_hangs_is_ended(sysfs: Any, stub: Any, monkeypatch: pytest.MonkeyPatch) -> None:

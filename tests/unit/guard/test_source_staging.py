@@ -57,6 +57,35 @@ def test_headers_and_contents_are_put_together(place: HostRun, store: SourceStor
     assert staging(place, store).missing() == [], "the next run needs nothing"
 
 
+def test_a_piece_that_another_run_stores_meanwhile_is_taken(
+    place: HostRun, store: SourceStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer was that nothing is missing, and there was no archive."""
+    made = filled(staging(place, store))
+    digest = hashlib.sha256(PIECES[2]).hexdigest()
+    store.path(digest).unlink()
+    check = made._check_all
+
+    def checked() -> None:
+        check()
+        store.add(digest, PIECES[2])
+
+    monkeypatch.setattr(made, "_check_all", checked)
+    assert made.assemble() == []
+    assert place.source_archive.read_bytes() == ARCHIVE
+
+
+def test_a_piece_that_can_be_neither_read_nor_removed_is_refused(
+    place: HostRun, store: SourceStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = filled(staging(place, store))
+    monkeypatch.setattr(store, "read", lambda *_: None)
+    with pytest.raises(Refused, match=r"a kept piece of the source cannot be read in .*objects") as caught:
+        made.assemble()
+    assert "gc --sources" in caught.value.hint
+    assert not place.source_archive.exists()
+
+
 def test_the_same_content_is_missing_once(place: HostRun, store: SourceStore) -> None:
     assert staging(place, store, HEADERS, b"same", b"same").missing() == [0, 1]
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -119,6 +121,25 @@ def test_a_source_that_does_not_appear(place: HostRun) -> None:
     with pytest.raises(Refused, match=r"the staged source did not appear at .* within 0 s") as caught:
         source_unpacking.unpack_source(place, source(place, role="wait"))
     assert "same file system" in caught.value.hint
+
+
+def test_a_source_that_is_being_unpacked_is_waited_for(place: HostRun) -> None:
+    """A shared directory that waits for its disk takes minutes for some thousand files."""
+    place.src.mkdir(parents=True)
+    later = threading.Timer(0.8, (place.root / ".complete-d1").touch)
+    later.start()
+    source_unpacking.unpack_source(place, source(place, role="wait", wait_s=0.1))
+    assert not later.is_alive()
+
+
+def test_waiting_ends_with_the_order(place: HostRun) -> None:
+    place.src.mkdir(parents=True)
+    end = time.monotonic() + 0.5
+    with pytest.raises(Refused, match="withdrawn") as caught:
+        source_unpacking.unpack_source(
+            place, source(place, role="wait", wait_s=0.1), withdrawn=lambda: time.monotonic() > end
+        )
+    assert caught.value.kind == "withdrawn"
 
 
 def test_without_a_source_nothing_happens(place: HostRun) -> None:

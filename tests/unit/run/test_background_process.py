@@ -142,6 +142,34 @@ def test_with_a_job(
     assert [rank["exit_code"] for rank in document["ranks"]] == [job_end[1]], "the ranks' own ends stay"
 
 
+@pytest.mark.parametrize(
+    ("job_end", "expected"),
+    [
+        (None, ("stopped", 130, "stopped before it started")),
+        ((RunStatus.SUCCEEDED, 0), ("stopped", 130, "the job succeeded; the playbook's tasks after it were stopped")),
+        ((RunStatus.FAILED, 7), ("failed", 7, "the job's own words")),
+    ],
+)
+def test_a_stop_outside_of_the_job(
+    paths: RunPaths,
+    monkeypatch: pytest.MonkeyPatch,
+    job_end: tuple[RunStatus, int] | None,
+    expected: tuple[str, int, str],
+) -> None:
+    monkeypatch.setattr("ddp_play.run.playbook_stop.PATIENCE_S", 0)
+    write_json(paths.stop_request(now=False), {"reason": "stopped with ddp-play stop"})
+
+    class Canceled(FakePlaybookRunner):
+        def run(self, request: PlaybookRequest, **rest: Any) -> PlaybookOutcome:
+            outcome = super().run(request, **rest)
+            assert rest["cancel"]()
+            return outcome
+
+    work = job(paths, *job_end) if job_end else None
+    document = carried_out(paths, Canceled(ended(PlaybookStatus.CANCELED, rc=254), work=work))
+    assert (document["status"], document["exit_code"], document["verdict"]["message"]) == expected
+
+
 @pytest.mark.parametrize(("error", "code"), [(UsageError("no playbook", hint="x"), 64), (HostNotReady("h1"), 69)])
 def test_a_runner_that_refuses(paths: RunPaths, error: Exception, code: int) -> None:
     def refuse(_request: PlaybookRequest) -> None:

@@ -6,16 +6,32 @@ import os
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ddp_play.errors import UsageError
 from ddp_play.run import source_files
-from ddp_play.run.source_files import READ_TRIES, list_files, read_file
+from ddp_play.run.source_files import READ_TRIES, SourceFile, list_files, read_file
 from tests.unit.build import job
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 LONG_AGO = 10**18
+
+
+def read(path: Path) -> tuple[SourceFile, bytes]:
+    """What was passed on of a file the last time that it was read."""
+    tries: list[tuple[SourceFile, list[bytes]]] = []
+
+    def begin(found: SourceFile) -> Callable[[bytes], object]:
+        tries.append((found, []))
+        return tries[-1][1].append
+
+    read_file(str(path), begin)
+    found, parts = tries[-1]
+    return found, b"".join(parts)
 
 
 def written(path: Path, text: str = "content") -> Path:
@@ -52,8 +68,8 @@ def old(path: Path) -> Path:
 def test_a_file_at_rest_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = old(written(tmp_path / "a"))
     readings = meanwhile(monkeypatch)
-    found = read_file(str(path))
-    assert (found.content, found.mode, found.mtime_ns) == (b"content", 0o644, path.stat().st_mtime_ns)
+    found, content = read(path)
+    assert (content, found.mode, found.mtime_ns) == (b"content", 0o644, path.stat().st_mtime_ns)
     assert len(readings) == 1
 
 
@@ -71,7 +87,7 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(
             os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
     readings = meanwhile(monkeypatch, write)
-    assert read_file(str(path)).content == text.encode()
+    assert read(path)[1] == text.encode()
     assert len(readings) > 1
 
 
@@ -81,7 +97,7 @@ def test_a_file_that_was_just_written_is_read_again(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(source_files, "TICK_NS", 200_000_000)
     readings = meanwhile(monkeypatch)
     monkeypatch.setattr(source_files, "READ_PAUSE_S", 0.2)
-    read_file(str(path))
+    read(path)
     assert len(readings) == 2
 
 
@@ -89,7 +105,7 @@ def test_a_clock_that_is_ahead_or_behind_refuses_nothing(tmp_path: Path, monkeyp
     path = written(tmp_path / "a")
     for now in (0, LONG_AGO * 4):
         monkeypatch.setattr(time, "time_ns", lambda now=now: now)
-        assert read_file(str(path)).content == b"content"
+        assert read(path)[1] == b"content"
 
 
 def test_a_file_that_changes_each_time_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +117,7 @@ def test_a_file_that_changes_each_time_is_named(tmp_path: Path, monkeypatch: pyt
 
     readings = meanwhile(monkeypatch, *[append] * READ_TRIES)
     with pytest.raises(UsageError, match=rf"{path} changed each of the {READ_TRIES} times it was read") as caught:
-        read_file(str(path))
+        read(path)
     assert "ddp_job_source_exclude" in caught.value.hint
     assert len(readings) == READ_TRIES
 
@@ -122,7 +138,7 @@ def test_a_real_writer_is_noticed_and_no_half_line_is_read(tmp_path: Path) -> No
     try:
         while refused is None and time.monotonic() < deadline:
             try:
-                assert len(read_file(str(path)).content) % 700 == 0
+                assert len(read(path)[1]) % 700 == 0
             except UsageError as error:
                 refused = error
     finally:
@@ -130,7 +146,7 @@ def test_a_real_writer_is_noticed_and_no_half_line_is_read(tmp_path: Path) -> No
         writer.join()
     assert refused is not None
     assert str(path) in refused.message
-    assert read_file(str(path)).content == path.read_bytes(), "when it has ended, the file can be read"
+    assert read(path)[1] == path.read_bytes(), "when it has ended, the file can be read"
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,12 +156,12 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest
     path = written(tmp_path / "big.bin")
     monkeypatch.setattr(os, "open", refuse)
     with pytest.raises(UsageError, match=r"ddp_job_source: cannot read .*big\.bin: Permission denied"):
-        read_file(str(path))
+        read(path)
 
 
 def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"cannot read .*gone: No such file or directory"):
-        read_file(str(tmp_path / "gone"))
+        read(tmp_path / "gone")
 
 
 def test_a_directory_that_cannot_be_listed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

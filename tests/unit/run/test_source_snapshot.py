@@ -146,16 +146,81 @@ def test_sockets_and_pipes_are_left_out(tree: Path) -> None:
     assert sorted(snap(tree).manifest) == ALL
 
 
-def test_of_a_large_tree_a_warning_names_the_largest_parts(tree: Path) -> None:
+def test_directories_without_files_are_copied(tree: Path, tmp_path: Path) -> None:
+    for name in ("logs", "ckpt/new", "only/excluded.pt"):
+        (tree / name).mkdir(parents=True)
+    (tree / "only" / "excluded.pt" / "x").touch()
+    (tree / "pipes").mkdir()
+    os.mkfifo(tree / "pipes" / "pipe")
+    exclude = [".git", "*.pyc", "__pycache__", "excluded.pt"]
+    snapshot = snap(tree, exclude=exclude)
+    assert sorted(snapshot.manifest) == ALL
+    out = unpack(snapshot, tmp_path / "out")
+    empty = sorted(str(path.relative_to(out)) for path in out.rglob("*") if path.is_dir() and not any(path.iterdir()))
+    assert empty == ["ckpt/new", "logs", "only", "pipes"]
+    assert (out / "logs").stat().st_mode & 0o777 == 0o755
+    assert snapshot.digest != snap(tree, exclude=[*exclude, "logs"]).digest
+
+
+def test_directories_alone_are_no_source(tmp_path: Path) -> None:
+    (tmp_path / "code" / "logs").mkdir(parents=True)
+    with pytest.raises(UsageError, match="no files to copy"):
+        snap(tmp_path / "code")
+
+
+def test_a_dangling_link_can_be_included(tree: Path, tmp_path: Path) -> None:
+    (tree / "later").symlink_to("/not/there/yet")
+    out = unpack(snap(tree, include=["later", "train.py"]), tmp_path / "out")
+    assert str((out / "later").readlink()) == "/not/there/yet"
+
+
+def test_a_file_that_changes_is_once_in_the_archive(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is read in parts, into the archive: what was read before the change is taken out again."""
+    monkeypatch.setattr("ddp_play.run.source_files.READ_BYTES", 100)
+    path, contents = tree / "pkg" / "model.py", [b"old" * 300, b"new" * 200]
+    path.write_bytes(contents[0])
+    real = os.fstat
+    calls: list[int] = []
+
+    def fstat(fd: int) -> os.stat_result:
+        found = real(fd)
+        if str(Path(f"/proc/self/fd/{fd}").readlink()) == str(path) and not calls:
+            calls.append(fd)
+            path.write_bytes(contents[1])
+        return found
+
+    monkeypatch.setattr(os, "fstat", fstat)
+    snapshot = snap(tree)
+    assert calls
+    assert (unpack(snapshot, tmp_path / "out") / "pkg" / "model.py").read_bytes() == contents[1]
+    monkeypatch.undo()
+    again = snap(tree)
+    assert (again.digest, again.archive[:]) == (snapshot.digest, snapshot.archive[:])
+
+
+class _WarnedError(Exception):
+    """A warning came."""
+
+
+def warned(text: str) -> None:
+    raise _WarnedError(text)
+
+
+def test_of_a_large_tree_a_warning_names_the_largest_parts(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tree / "data" / "big.bin").write_bytes(b"0" * (3 * 1048576))
     (tree / "pkg" / "weights").write_bytes(b"0" * 1048576)
-    found = snap(tree, max_mib=2)
-    assert sorted(found.manifest) == sorted([*ALL, "pkg/weights"])
+    monkeypatch.setattr("ddp_play.run.source_snapshot.read_file", lambda *_: pytest.fail("it is warned before"))
+    with pytest.raises(_WarnedError) as caught:
+        take_snapshot(job(source=str(tree), source_max_mib=2), warn=warned)
+    warning = str(caught.value)
     parts = "largest: data 3 MiB, pkg 1 MiB, train.py 0 MiB"
-    assert found.warning.startswith(f"ddp_job_source: {tree} holds 4 MiB; {parts}; ")
-    assert "ddp_job_source_exclude" in found.warning
-    assert "ddp_job_source_max_mib (2)" in found.warning
-    assert snap(tree, max_mib=2, exclude=["data", ".git"]).warning == ""
+    assert warning.startswith(f"ddp_job_source: {tree} holds 4 MiB; {parts}; ")
+    assert "ddp_job_source_exclude" in warning
+    assert "ddp_job_source_max_mib (2)" in warning
+    monkeypatch.undo()
+    take_snapshot(job(source=str(tree), source_max_mib=2, source_exclude=["data", ".git"]), warn=warned)
 
 
 @pytest.mark.parametrize("free", [0, 1 << 40])
@@ -170,7 +235,7 @@ def test_a_tree_that_does_not_fit_is_refused(tree: Path, monkeypatch: pytest.Mon
 
 def test_excluded_things_do_not_count(tree: Path) -> None:
     (tree / ".git" / "pack").write_bytes(b"0" * (3 * 1048576))
-    assert snap(tree, max_mib=1).warning == ""
+    take_snapshot(job(source=str(tree), source_max_mib=1), warn=warned)
 
 
 @pytest.mark.parametrize(
