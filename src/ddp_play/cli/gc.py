@@ -43,7 +43,7 @@ def gc(
       ddp-play gc -i inventory --run calm-otter-123 --yes
     """
     with error_boundary():
-        request = ansible.request(None, inventory)
+        request = ansible.request_for_hosts(inventory)
         passwords = ansible.passwords()
         me = "" if all_users else getpass.getuser()
         found = find_leftovers(request, passwords, AnsibleRunner(), me=me, run=run)

@@ -90,12 +90,16 @@ class Ansible:
             _refuse_secrets(arguments)
         request = PlaybookRequest(
             playbook=str(path.absolute()),
-            inventory=() if allocated and not inventory else _inventory(playbook, inventory),
+            inventory=() if allocated and not inventory else _inventory(inventory, of_demo=playbook is None),
             cwd=str(Path.cwd()),
             options=arguments,
         )
         set_request(request)
         return request
+
+    def request_for_hosts(self, inventory: list[str] | None) -> PlaybookRequest:
+        """Request about the hosts of an inventory, without a job: the demo's hosts are nobody's choice. UsageError."""
+        return self.request(str(demo_playbook()), inventory)
 
     def passwords(self) -> Passwords:
         """Prompt for the passwords that the options require."""
@@ -171,7 +175,7 @@ with_some_of_ansible = functools.partial(with_group, "ansible", Ansible)
 with_ansible = with_some_of_ansible(*(field.name for field in fields(Ansible)))
 
 
-def _inventory(playbook: str | None, inventory: list[str] | None) -> tuple[str, ...]:
+def _inventory(inventory: list[str] | None, *, of_demo: bool) -> tuple[str, ...]:
     """Requested inventory; for the demo its own; empty if Ansible's configuration defines one. Raises UsageError."""
     sources = tuple(inventory or ())
     for source in sources:
@@ -180,7 +184,7 @@ def _inventory(playbook: str | None, inventory: list[str] | None) -> tuple[str, 
             raise UsageError(f"no inventory {source}", hint=_nearest(Path(source), general))
     if sources:
         return tuple(source if "," in source else str(Path(source).absolute()) for source in sources)
-    if playbook is None:
+    if of_demo:
         return (str(demo_inventory()),)
     if not os.environ.get("ANSIBLE_INVENTORY") and not os.environ.get("ANSIBLE_CONFIG") and not _has_ansible_cfg():
         raise UsageError("no inventory: -i was not given", hint="give -i INVENTORY, or set an inventory in ansible.cfg")

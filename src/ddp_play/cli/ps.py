@@ -57,7 +57,7 @@ def _ask_hosts(ansible: options.Ansible, inventory: list[str]) -> tuple[list[dic
     from ddp_play.ansible.runner import AnsibleRunner  # noqa: PLC0415 - without hosts a third of the imports
     from ddp_play.run.garbage_collection import find_leftovers  # noqa: PLC0415
 
-    found = find_leftovers(ansible.request(None, inventory), ansible.passwords(), AnsibleRunner())
+    found = find_leftovers(ansible.request_for_hosts(inventory), ansible.passwords(), AnsibleRunner())
     return found.runs, found.problems
 
 

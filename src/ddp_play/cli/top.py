@@ -44,7 +44,7 @@ def top(
       ddp-play top -i inventory --json
     """
     with error_boundary():
-        request, passwords = ansible.request(None, inventory), ansible.passwords()
+        request, passwords = ansible.request_for_hosts(inventory), ansible.passwords()
         if as_json or once or no_screen():
             _show(ask_once(request, passwords, AnsibleRunner()), as_json=as_json)
         else:

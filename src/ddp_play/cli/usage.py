@@ -44,7 +44,7 @@ def usage(
     """
     with error_boundary():
         since_s = _seconds(since)
-        found = find_usage(ansible.request(None, inventory), ansible.passwords(), AnsibleRunner(), since_s)
+        found = find_usage(ansible.request_for_hosts(inventory), ansible.passwords(), AnsibleRunner(), since_s)
         if as_json:
             console.as_json(_document(found, by))
         else:

@@ -13,6 +13,7 @@ from ddp_play.ansible.installed_collection import collection_root
 from ddp_play.ansible.left_workers import end_workers
 from ddp_play.ansible.plugin_variables import SWEEP_ORDERS_ENV, SWEEP_VERB_ENV
 from ddp_play.ansible.runner import PlaybookStatus
+from ddp_play.errors import UsageError
 from ddp_play.run.host_frames import HostFrameError, checked_answer
 
 if TYPE_CHECKING:
@@ -24,8 +25,9 @@ def sweep_hosts(
 ) -> dict[str, dict[str, Any]]:
     """Answers by host to one verb of the program; a host without one has its `problem`. `orders`: by host, or for all.
 
-    Raises the error of the playbook if no host answered and none has a problem of its own, if the command line is
-    wrong, and after an interruption: what some hosts have answered by then is not the answer.
+    UsageError if the inventory has no hosts. Raises the error of the playbook if no host answered and none has a
+    problem of its own, if the command line is wrong, and after an interruption: what some hosts have answered by then
+    is not the answer.
     """
     answers: dict[str, dict[str, Any]] = {}
 
@@ -52,6 +54,8 @@ def sweep_hosts(
     wrong = outcome.status is PlaybookStatus.CANCELED or any(row.usage[0] for row in outcome.failures)
     if error is not None and (wrong or not answers):
         raise error
+    if not answers:  # nothing found on no host is not the answer to a question about hosts
+        raise UsageError("the inventory has no hosts", hint="ansible-inventory --graph shows it")
     return answers
 
 

@@ -8,7 +8,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from ddp_play.ansible.installed_collection import demo_inventory
 from ddp_play.cli import options
+from ddp_play.cli.main import app
 from ddp_play.errors import UsageError
 
 
@@ -68,3 +70,24 @@ def test_passwords_are_prompted_for_by_name(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_playbook_that_is_not_there() -> None:
     with pytest.raises(UsageError, match=r"no playbook nowhere\.yml"):
         options.Ansible().request("nowhere.yml", ["h1,"])
+
+
+def test_only_the_demo_has_an_inventory_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Verbs about hosts asked the demo's localhost although ansible.cfg named an inventory."""
+    monkeypatch.chdir(tmp_path)
+    assert options.Ansible().request(None, None).inventory == (str(demo_inventory()),)
+    with pytest.raises(UsageError, match="no inventory: -i was not given"):
+        options.Ansible().request_for_hosts(None)
+    (tmp_path / "ansible.cfg").write_text("[defaults]\ninventory = hosts\n")
+    assert options.Ansible().request_for_hosts(None).inventory == ()
+    assert options.Ansible().request_for_hosts(["h1,h2,"]).inventory == ("h1,h2,",)
+
+
+@pytest.mark.parametrize("words", [["gc"], ["gc", "--yes"], ["top", "--once"], ["usage"]])
+def test_a_verb_about_hosts_asks_nobody_without_an_inventory(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 64, done.output
+    assert "no inventory: -i was not given\n  -> give -i INVENTORY, or set an inventory in ansible.cfg" in done.stderr

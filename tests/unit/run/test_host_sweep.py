@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ddp_play.ansible.runner import Passwords, PlaybookOutcome, PlaybookRequest, PlaybookStatus, TaskFailure
-from ddp_play.errors import DdpPlayError
+from ddp_play.errors import DdpPlayError, UsageError
 from ddp_play.run.host_sweep import sweep_hosts
 from ddp_play.testing import FakePlaybookRunner
 
@@ -56,3 +56,9 @@ def test_an_inventory_that_ansible_cannot_read_is_the_error() -> None:
     with pytest.raises(DdpPlayError) as raised:
         sweep_hosts(REQUEST, Passwords(), runner, "runs", {})
     assert raised.value.hint.startswith("ansible all -i INVENTORY -m ping ")
+
+
+def test_an_inventory_without_hosts_is_an_error() -> None:
+    """`gc` said "no leftovers of runs" where it had asked nobody."""
+    with pytest.raises(UsageError, match="the inventory has no hosts"):
+        sweep_hosts(REQUEST, Passwords(), FakePlaybookRunner(), "runs", {})
