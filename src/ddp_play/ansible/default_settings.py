@@ -9,6 +9,8 @@ import shutil
 import sys
 from pathlib import Path
 
+from ddp_play.bundle.controller_user import expanded
+
 # Number of hosts that Ansible works on at a time; more would need too much memory on the controller.
 FORKS = 100
 # Ansible repeats a failed connection this often; more delays the report of a host that is down.
@@ -30,7 +32,7 @@ def default_settings(cwd: str) -> dict[str, str]:
         # ansible-runner would disable it by default; only the user may do that
         "ANSIBLE_HOST_KEY_CHECKING": _configured("defaults", "host_key_checking", cwd) or "True",
     }
-    if not any(Path(place).expanduser().is_file() for place in _configuration_files(cwd)):
+    if not any(expanded(place).is_file() for place in _configuration_files(cwd)):
         defaults["ANSIBLE_CONFIG"] = str(OWN_CONFIG)
     if control := _short_control_directory(cwd):
         defaults["ANSIBLE_SSH_CONTROL_PATH_DIR"] = control
@@ -44,11 +46,11 @@ def default_settings(cwd: str) -> dict[str, str]:
 def control_directory(cwd: str) -> str:
     """Directory in which ssh makes the control sockets of a run."""
     named = os.environ.get("ANSIBLE_SSH_CONTROL_PATH_DIR") or _configured("ssh_connection", "control_path_dir", cwd)
-    return str(Path(named).expanduser()) if named else _short_control_directory(cwd) or str(_usual_control_directory())
+    return str(expanded(named)) if named else _short_control_directory(cwd) or str(_usual_control_directory())
 
 
 def _usual_control_directory() -> Path:
-    return Path(os.environ.get("ANSIBLE_HOME") or "~/.ansible").expanduser() / "cp"
+    return expanded(os.environ.get("ANSIBLE_HOME") or "~/.ansible") / "cp"
 
 
 def _short_control_directory(cwd: str) -> str:
@@ -73,10 +75,10 @@ def _short_control_directory(cwd: str) -> str:
 def _configured(section: str, name: str, cwd: str) -> str:
     """Value from the user's ansible.cfg, searched in Ansible's order; empty if not set."""
     for place in _configuration_files(cwd):
-        if Path(place).expanduser().is_file():
+        if expanded(place).is_file():
             parser = configparser.ConfigParser(interpolation=None)
             with contextlib.suppress(configparser.Error):
-                parser.read(Path(place).expanduser())
+                parser.read(expanded(place))
             return parser.get(section, name, fallback="")
     return ""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import getpass
 import os
 import socket
 import time
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ddp_play.ansible.discover_action import discover_in_waves
 from ddp_play.ansible.plugin_variables import DESCRIBE_ENV, ENGINE_ENV, RUN_DIR_ENV
+from ddp_play.bundle.controller_user import expanded, user_name
 from ddp_play.bundle.format_version import format_stamp
 from ddp_play.bundle.outcome import RunStatus, error_fields
 from ddp_play.bundle.paths import RunPaths, read_json, runs_dir, write_json
@@ -146,7 +146,7 @@ def _checked(job: Job, playbook_dir: str) -> Job:
     _check_engine(job)
     if not job.source:
         return job
-    path = Path(job.source).expanduser()
+    path = expanded(job.source)
     return job.model_copy(update={"source": str(path if path.is_absolute() else Path(playbook_dir, path).resolve())})
 
 
@@ -166,7 +166,7 @@ def _describe_run(paths: RunPaths, plan: Plan, facts: tuple[HostFacts, ...]) -> 
         "id": paths.run_id,
         "token": new_token(),
         "job": plan.job,
-        "owner": getpass.getuser(),
+        "owner": user_name(),
         "controller": socket.gethostname(),
         "created": time.time(),
         **read_json(paths.run),

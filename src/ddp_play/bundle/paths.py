@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ddp_play.bundle.controller_user import state_directory
 from ddp_play.errors import UsageError
 
 ATTEMPTS = "attempts"
@@ -17,10 +18,8 @@ RUN_ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,47}\Z")
 
 
 def home() -> Path:
-    """State directory of ddp-play: $DDP_PLAY_HOME, else a folder in the user's state directory."""
-    if explicit := os.environ.get("DDP_PLAY_HOME"):
-        return Path(explicit).expanduser().absolute()
-    return Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser() / "ddp-play"
+    """State directory of ddp-play. UsageError if the user has no home."""
+    return state_directory()
 
 
 def runs_dir() -> Path:

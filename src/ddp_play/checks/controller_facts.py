@@ -21,6 +21,7 @@ from packaging.requirements import Requirement
 
 from ddp_play.ansible.default_settings import control_directory, default_settings
 from ddp_play.ansible.installed_collection import check_same_build, collection_root
+from ddp_play.bundle.controller_user import expanded
 from ddp_play.bundle.paths import home
 from ddp_play.errors import DdpPlayError, HostNotReady
 from ddp_play.lab.base_image import debootstrap_problem, source_problem
@@ -97,7 +98,7 @@ def collect(cwd: str) -> ControllerFacts:
     return ControllerFacts(
         ssh=_ssh_version(),
         agent_keys=_agent_keys(),
-        keys=_private_keys(Path("~/.ssh").expanduser()),
+        keys=_private_keys(expanded("~/.ssh")),
         engine_problem=engine_problem,
         engine_hint=engine_hint,
         debian_problem=debian_problem,
@@ -251,7 +252,7 @@ def _collection_problem() -> str:
     """Why Ansible would load another collection than the one of this package."""
     places = os.environ.get("ANSIBLE_COLLECTIONS_PATH") or COLLECTIONS
     for place in places.split(os.pathsep):
-        installed = Path(place).expanduser() / "ansible_collections" / "ddp" / "play"
+        installed = expanded(place) / "ansible_collections" / "ddp" / "play"
         if installed.is_dir():
             try:
                 check_same_build(installed / "plugins" / "action" / "run.py")
@@ -266,7 +267,7 @@ def _ignored_config(cwd: str) -> str:
 
 def _exposed(path: str) -> str:
     """This configuration file, if every user may replace it."""
-    file = Path(path).expanduser()
+    file = expanded(path)
     with contextlib.suppress(OSError):
         if path and file.is_file() and file.absolute().parent.stat().st_mode & stat.S_IWOTH:
             return str(file)

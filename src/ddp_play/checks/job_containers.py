@@ -5,7 +5,6 @@ Each host has one at a time, in a run of its own that has no guard, no lease and
 
 from __future__ import annotations
 
-import getpass
 import json
 import posixpath
 import re
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ddp_play import __version__
 from ddp_play.ansible.installed_collection import collection_root
+from ddp_play.bundle.controller_user import user_name
 from ddp_play.bundle.paths import read_json
 from ddp_play.checks.host_orders import lose_for_answer
 from ddp_play.planning.plan_document import plan_from_json
@@ -141,7 +141,7 @@ def _parts(answer: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 def _launch(plan: Plan) -> Launch:
     """A run of a host of its own: what one host removes is never another's."""
     return Launch(
-        plan=plan, run_id=RUN, attempt=1, port=plan.port_range[0], owner=getpass.getuser(), created=time.time(),
+        plan=plan, run_id=RUN, attempt=1, port=plan.port_range[0], owner=user_name(), created=time.time(),
         token=secrets.token_hex(8), version=__version__,
     )  # fmt: skip
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import getpass
 import json
 import socket
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ddp_play.ansible.installed_collection import collection_root
 from ddp_play.ansible.plugin_variables import MARK_ORDERS_ENV
+from ddp_play.bundle.controller_user import user_name
 from ddp_play.provisioning.rolling import without_limit
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Marker:
 
 def origin() -> dict[str, str]:
     """Who decides it, and where."""
-    return {"by": getpass.getuser(), "controller": socket.gethostname()}
+    return {"by": user_name(), "controller": socket.gethostname()}
 
 
 def as_login(request: PlaybookRequest) -> PlaybookRequest:

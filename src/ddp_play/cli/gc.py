@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import getpass
 from typing import Annotated, Any
 
 import typer
 
 from ddp_play.ansible.runner import AnsibleRunner
+from ddp_play.bundle.controller_user import user_name
 from ddp_play.bundle.network_traffic import bytes_text
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
@@ -45,7 +45,7 @@ def gc(
     with error_boundary():
         request = ansible.request_for_hosts(inventory)
         passwords = ansible.passwords()
-        me = "" if all_users else getpass.getuser()
+        me = "" if all_users else user_name()
         found = find_leftovers(request, passwords, AnsibleRunner(), me=me, run=run)
         _show(found, yes=yes, sources=sources)
         removes = yes and not (found.empty and not (sources and found.sources))

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ddp_play.bundle.paths import home
 from ddp_play.cli import console
 
 if TYPE_CHECKING:
@@ -59,5 +60,4 @@ def state_directory() -> str:
 
     The variable may have been set for one command only.
     """
-    value = os.environ.get("DDP_PLAY_HOME")
-    return f"DDP_PLAY_HOME={shlex.quote(str(Path(value).expanduser().absolute()))} " if value else ""
+    return f"DDP_PLAY_HOME={shlex.quote(str(home()))} " if os.environ.get("DDP_PLAY_HOME") else ""

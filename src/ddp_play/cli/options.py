@@ -15,6 +15,7 @@ import typer
 
 from ddp_play.ansible.installed_collection import demo_inventory, demo_playbook
 from ddp_play.ansible.runner import PlaybookRequest
+from ddp_play.bundle.controller_user import expanded
 from ddp_play.cli.error_boundary import set_request
 from ddp_play.cli.password_prompt import ask_passwords
 from ddp_play.errors import UsageError
@@ -202,4 +203,4 @@ def _nearest(path: Path, otherwise: str) -> str:
 
 
 def _has_ansible_cfg() -> bool:
-    return any(path.is_file() for path in (Path("ansible.cfg"), Path("~/.ansible.cfg").expanduser()))
+    return any(path.is_file() for path in (Path("ansible.cfg"), expanded("~/.ansible.cfg")))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import getpass
 import socket
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ddp_play.bundle.controller_user import user_name
 from ddp_play.cli import console, options, playbook_runs
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.provisioning_view import show_plan
@@ -69,7 +69,7 @@ def _own_options(
 
     `serial`: hosts at the same time within one run of the playbook; 0: all.
     """
-    reason = f"reboot by {getpass.getuser()} from {socket.gethostname()}"
+    reason = f"reboot by {user_name()} from {socket.gethostname()}"
     variables: dict[str, Any] = {"host_reboot_reason": reason, REBOOT_SERIAL: serial}
     words = ["reboot", "--yes"]
     if needed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -58,7 +59,8 @@ class SshEngine:
         """
         for word in route.argv if over_ssh(route) else ():
             name, _, path = word.partition("=")
-            if name == "ControlPath" and not Path(path.strip('"')).expanduser().parent.is_dir():
+            place = os.path.expanduser(path.strip('"'))  # noqa: PTH111 - Path's raises where there is no such home
+            if name == "ControlPath" and not Path(place).parent.is_dir():
                 return self.fresh(route)
         return route
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import yaml
 
+from ddp_play.bundle.controller_user import expanded
+
 
 def extra_variables(options: tuple[str, ...], cwd: str) -> dict[str, Any]:
     """Variables of --extra-vars: k=v pairs, JSON or YAML, @file. Unreadable ones are left out; Ansible reports them."""
@@ -23,7 +25,7 @@ def extra_variables(options: tuple[str, ...], cwd: str) -> dict[str, Any]:
 
 def _extra(value: str, cwd: str) -> dict[str, Any]:
     if value.startswith(("@", "{", "[")):
-        text = Path(cwd, value[1:]).expanduser().read_text(encoding="utf-8") if value.startswith("@") else value
+        text = Path(cwd, expanded(value[1:])).read_text(encoding="utf-8") if value.startswith("@") else value
         document = yaml.safe_load(text)
         return document if isinstance(document, dict) else {}
     pairs = (argument.partition("=") for argument in shlex.split(value))

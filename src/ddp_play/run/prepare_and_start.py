@@ -6,13 +6,13 @@ The start signal is sent when all hosts are prepared. If preparation fails, all 
 from __future__ import annotations
 
 import contextlib
-import getpass
 import socket
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ddp_play import __version__
+from ddp_play.bundle.controller_user import user_name
 from ddp_play.bundle.disk_space import unless_full
 from ddp_play.bundle.paths import read_json, write_json, write_text
 from ddp_play.errors import Busy, DdpPlayError, SlotsTaken, UsageError
@@ -172,7 +172,7 @@ class Starter:
             run_id=self.paths.run_id,
             attempt=self.assignment.attempt,
             port=port,
-            owner=f"{getpass.getuser()}",
+            owner=user_name(),
             created=time.time(),
             snapshot=self.assignment.snapshot,
             controller=socket.gethostname(),

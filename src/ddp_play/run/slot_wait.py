@@ -7,11 +7,11 @@ the same on all their hosts, and they never wait for each other: docs/decisions/
 from __future__ import annotations
 
 import dataclasses
-import getpass
 import socket
 import time
 from typing import TYPE_CHECKING, Any
 
+from ddp_play.bundle.controller_user import user_name
 from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.summary import duration
 from ddp_play.errors import Interrupted, SlotsTaken
@@ -86,7 +86,7 @@ class SlotQueue:
     # -- asking --------------------------------------------------------------------------------------
     def _query(self, waiting: Waiting) -> dict[str, dict[str, Any]]:
         """Answers of the hosts, by name, without those that are unreachable now."""
-        origin = {"owner": getpass.getuser(), "controller": socket.gethostname()}
+        origin = {"owner": user_name(), "controller": socket.gethostname()}
         for link in self.gang.links:
             link.replies.pop("queued", None)
             link.refused = None

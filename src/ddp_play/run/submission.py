@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import os
 import shutil
@@ -13,6 +12,7 @@ import time
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
+from ddp_play.bundle.controller_user import user_name
 from ddp_play.bundle.disk_space import refuse_full
 from ddp_play.bundle.format_version import format_stamp
 from ddp_play.bundle.outcome import RunStatus
@@ -79,7 +79,7 @@ def _write_request(paths: RunPaths, request: PlaybookRequest, *, output: Path | 
             "token": new_token(),
             "status": str(RunStatus.STARTING),
             "created": time.time(),
-            "owner": getpass.getuser(),
+            "owner": user_name(),
             "controller": socket.gethostname(),
             "argv": argv,
             "request": request.to_json(),

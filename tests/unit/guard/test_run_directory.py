@@ -87,6 +87,7 @@ def test_values_come_back(tmp_path: Path) -> None:
         ({}, 0, "/srv/of-root"),
         ({"HOME": "/home/me"}, 1000, "/home/me/.local/state/ddp-play/host"),
         ({"XDG_STATE_HOME": "/state"}, 1000, "/state/ddp-play/host"),
+        ({"HOME": "/home/me", "XDG_STATE_HOME": "state"}, 1000, "/home/me/.local/state/ddp-play/host"),
     ],
 )
 def test_base_directory(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], uid: int, where: str) -> None:
