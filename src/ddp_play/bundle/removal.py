@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 HIDDEN = ".removed-"
+RUN_JSON = "run.json"
+START_S = 60.0  # a start writes run.json a moment after it has made the directory
 SHOWN = 3  # files or rows that a message names
 
 
@@ -123,9 +125,25 @@ def _unlink_output(document: dict[str, Any], root: Path) -> None:
 
 
 def half_removed() -> list[Path]:
-    """What removals left that did not end, and killed commands that waited for a verb in an allocation."""
-    found = [*runs_dir().glob(f"{HIDDEN}*"), *filter(_is_left, (home() / VERBS).glob("*"))]
+    """What was left by killed removals, killed starts, and killed commands that waited for a verb in an allocation."""
+    starts = (path for path in runs_dir().glob("[!.]*") if never_began(path) and not is_new(path))
+    found = [*runs_dir().glob(f"{HIDDEN}*"), *starts, *filter(_is_left, (home() / VERBS).glob("*"))]
     return sorted(path for path in found if path.is_dir() and not path.is_symlink())
+
+
+def never_began(root: Path) -> bool:
+    """Is it a run's directory without anything in it, as a start leaves it that was killed before run.json?"""
+    if (root / RUN_JSON).exists() or root.is_symlink() or not root.is_dir():
+        return False
+    files = (path.name for path in root.rglob("*") if path.is_symlink() or not path.is_dir())
+    return all(name.startswith(f".{RUN_JSON}.") for name in files)
+
+
+def is_new(root: Path) -> bool:
+    """May a start still be writing the run.json of this directory?"""
+    with contextlib.suppress(OSError):
+        return time.time() - root.stat().st_mtime < START_S
+    return True
 
 
 def _is_left(verb: Path) -> bool:

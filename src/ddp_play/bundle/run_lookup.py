@@ -275,6 +275,9 @@ def _find(run_id: str) -> RunPaths:
             f"several runs begin with {run_id}: {', '.join(run.paths.run_id for run in runs)}",
             hint="give more of its id",
         )
+    if exact.root.is_dir():
+        why = f"run {run_id} has no run.json: it is just starting, or its start was killed"
+        raise UsageError(why, hint=f"ddp-play rm {run_id} removes what a killed start left")
     raise UsageError(f"no run {run_id} under {runs_dir()}", hint=_other_ids(run_id))
 
 
@@ -282,5 +285,6 @@ def _other_ids(wanted: str) -> str:
     """Ids that may be meant; where there are none, the verb that asks the hosts."""
     newest = [run.paths.run_id for run in _newest(5, hide=False).runs]
     known = f"the newest are {', '.join(newest)}" if newest else "ddp-play ps -i INVENTORY lists runs on the hosts"
-    near = difflib.get_close_matches(wanted, [root.name for root in _run_dirs()], n=1, cutoff=0.7)
+    names = [root.name for root in _run_dirs() if _changed(root)]
+    near = difflib.get_close_matches(wanted, names, n=1, cutoff=0.7)
     return f"did you mean {near[0]}? {known}" if near else known

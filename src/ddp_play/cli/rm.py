@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ddp_play.bundle.paths import RunPaths, runs_dir
-from ddp_play.bundle.removal import record_of
+from ddp_play.bundle.removal import is_new, never_began, record_of
 from ddp_play.bundle.removal_plan import Rules, plan_removal
 from ddp_play.bundle.run_lookup import load
 from ddp_play.cli import options
@@ -42,7 +42,8 @@ def rm(
     """
     with error_boundary():
         rules = Rules(with_artifacts=with_artifacts, with_uncollected=force_uncollected)
-        records = [record_of(load(_known(name))) for name in dict.fromkeys(runs)]
+        known = [_known(name) for name in dict.fromkeys(runs)]
+        records = [record_of(load(paths)) for paths in known if not never_began(paths.root)]
         removal = Removal.of(plan_removal(records, rules, now=time.time()), rules)
         conclude(removal, yes=yes, as_json=as_json)
         if removal.plan.kept or removal.unanswered:
@@ -52,6 +53,8 @@ def rm(
 def _known(name: str) -> RunPaths:
     """The run of exactly this id: a beginning that fits one run today may fit another one tomorrow."""
     paths = RunPaths.of(name)
-    if not paths.run.exists() and not paths.root.is_symlink():
+    if never_began(paths.root) and is_new(paths.root):
+        raise UsageError(f"run {name} is just starting", hint="if its start was killed, try again in a minute")
+    if not paths.root.is_dir() and not paths.root.is_symlink():
         raise UsageError(f"no run {name} under {runs_dir()}", hint="give the whole id, as ddp-play ps --all lists it")
     return paths

@@ -46,19 +46,23 @@ def create_run(request: PlaybookRequest, *, name: str, output: Path | None, argv
     try:
         paths.root.mkdir(mode=0o700)  # atomic: of two runs that start at once, one gets the name
     except FileExistsError:
-        hint = f"ddp-play results {run_id} shows it; choose another --name"
-        raise UsageError(f"run {run_id} exists already", hint=hint) from None
+        shows = f"results {run_id} shows it" if paths.run.exists() else f"rm {run_id} removes what a killed start left"
+        raise UsageError(f"run {run_id} exists already", hint=f"ddp-play {shows}; choose another --name") from None
     try:
         _write_request(paths, request, output=output, argv=argv)
-    except OSError:
-        shutil.rmtree(paths.root, ignore_errors=True)  # else the name would be taken
+        if output is not None:
+            _link(output, paths.root)
+    except BaseException:  # also Ctrl-C: the name would be taken by a run that is none
+        shutil.rmtree(paths.root, ignore_errors=True)
         raise
-    if output is not None:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        if output.is_dir():
-            output.rmdir()
-        output.symlink_to(paths.root)
     return paths
+
+
+def _link(output: Path, root: Path) -> None:
+    output.parent.mkdir(parents=True, exist_ok=True)
+    if output.is_dir():
+        output.rmdir()
+    output.symlink_to(root)
 
 
 def discard_run(paths: RunPaths, output: Path | None) -> None:

@@ -251,6 +251,26 @@ def test_a_removal_that_is_killed_half_way_is_ended_by_the_next() -> None:
     assert left() == []
 
 
+def started(name: str, *, seconds_ago: float) -> Path:
+    """The directory of a start that ended before run.json."""
+    paths = RunPaths(home() / "runs" / name)
+    paths.create()
+    os.utime(paths.root, (time.time() - seconds_ago,) * 2)
+    return paths.root
+
+
+def test_what_a_killed_start_left_goes() -> None:
+    old = started("old", seconds_ago=70.0)
+    (old / ".run.json.abc").touch()
+    os.utime(old, (time.time() - 70.0,) * 2)
+    started("now", seconds_ago=0.0)
+    (started("logs", seconds_ago=70.0) / "logs" / "rank-0.log").touch()
+    make_run("run")
+    assert half_removed() == [old]
+    assert sweep() == []
+    assert left() == ["logs", "now", "run"]
+
+
 def test_a_link_with_a_hidden_name_is_not_swept(tmp_path: Path) -> None:
     make_run("other")
     (tmp_path / "data").mkdir()

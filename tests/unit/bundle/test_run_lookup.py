@@ -86,6 +86,18 @@ def test_what_is_no_run_is_not_listed() -> None:
     assert [run.paths.run_id for run in all_runs()] == ["real"]
 
 
+def test_a_start_that_was_killed_is_nobodys_meaning() -> None:
+    """`results NAME` answered with "did you mean NAME?"."""
+    make("real-run")
+    (home() / "runs" / "night").mkdir()
+    with pytest.raises(UsageError, match=r"run night has no run\.json: it is just starting, or its start") as caught:
+        find("night")
+    assert caught.value.hint == "ddp-play rm night removes what a killed start left"
+    with pytest.raises(UsageError, match="no run nigth") as caught:
+        find("nigth")
+    assert caught.value.hint == "the newest are real-run"
+
+
 @pytest.mark.parametrize(
     ("status", "locked", "over", "words"),
     [

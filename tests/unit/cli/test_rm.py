@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 
 import pytest
 from typer.testing import CliRunner, Result
 
+from ddp_play.bundle.paths import RunPaths, home
 from ddp_play.bundle.run_lookup import all_runs
 from ddp_play.cli.main import app
 from tests.unit.cli.run_directories import make_run
@@ -42,6 +44,26 @@ def test_a_name_that_is_not_a_run_removes_nothing(name: str) -> None:
     make_run("old")
     assert rm("old", name, "--yes").exit_code == 64
     assert left() == ["old"]
+
+
+def test_what_a_killed_start_left_is_removed_but_no_start() -> None:
+    paths = RunPaths(home() / "runs" / "night")
+    paths.create()
+    young = rm("night", "--yes")
+    assert (young.exit_code, "run night is just starting" in young.stderr) == (64, True)
+    os.utime(paths.root, (1.0, 1.0))
+    assert "and what 1 killed command left" in rm("night").stdout
+    assert rm("night", "--yes").exit_code == 0
+    assert not paths.root.exists()
+
+
+def test_a_directory_with_files_but_without_run_json_stays() -> None:
+    paths = make_run("odd", logs=(b"x",))
+    paths.run.unlink()
+    os.utime(paths.root, (1.0, 1.0))
+    done = rm("odd", "--yes")
+    assert (done.exit_code, "kept odd: its run.json cannot be read" in done.stdout) == (1, True)
+    assert paths.log(0).exists()
 
 
 def test_a_live_run_stays_and_the_rest_goes() -> None:

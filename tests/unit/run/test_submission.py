@@ -31,6 +31,35 @@ def test_two_runs_that_start_at_once_do_not_share_a_directory(tmp_path: Path, mo
     assert read_json(paths.run)["request"]["playbook"] == "/first.yml"
 
 
+@pytest.mark.parametrize("error", [KeyError("uid"), KeyboardInterrupt(), OSError("full")])
+def test_a_start_that_fails_leaves_its_name_free(
+    error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DDP_PLAY_HOME", str(tmp_path))
+
+    def failing() -> str:
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr("ddp_play.run.submission.new_token", failing)
+        with pytest.raises(type(error)):
+            create_run(FIRST, name="night", output=None, argv=[])
+    assert create_run(SECOND, name="night", output=tmp_path / "a" / "link", argv=[]).run.exists()
+    (tmp_path / "file").touch()
+    monkeypatch.setattr("ddp_play.run.submission._check_output", lambda _output: None)
+    with pytest.raises(OSError, match="File exists"):
+        create_run(SECOND, name="day", output=tmp_path / "file" / "link", argv=[])
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["night"]
+
+
+def test_the_name_of_a_killed_start_can_be_freed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DDP_PLAY_HOME", str(tmp_path))
+    RunPaths(tmp_path / "runs" / "night").create()
+    with pytest.raises(UsageError, match="run night exists already") as caught:
+        create_run(FIRST, name="night", output=None, argv=[])
+    assert caught.value.hint == "ddp-play rm night removes what a killed start left; choose another --name"
+
+
 @pytest.mark.parametrize(
     ("fleet", "restarts", "words"),
     [
