@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from ddp_play.planning.host_names import REMEDY, name_problem
 from ddp_play.planning.job_values import HOST_VARIABLES, slot_count
 from ddp_play.provisioning.role_specs import DISRUPT, REBOOT_SERIAL, SITE_OPTIONS, value_problems
 
@@ -119,8 +120,9 @@ def _location(where: str, name: str, inventory: Inventory) -> str:
 
 
 def check_groups(inventory: Inventory, known: tuple[str, ...]) -> tuple[Finding, ...]:
-    """Check that group `ranks` has hosts, and find misspelt groups and files of variables that belong to no group."""
-    found = []
+    """Check names of hosts and groups, that group `ranks` has hosts, and that files of variables belong to a group."""
+    problems = ((name, name_problem(name)) for name in inventory.hosts)
+    found = [Finding("host_name", f"host {name}", problem, REMEDY) for name, problem in problems if problem]
     present = {name for name in inventory.groups if inventory.members(name)}
     for name in inventory.groups:
         similar = difflib.get_close_matches(name, known, n=1, cutoff=0.75)

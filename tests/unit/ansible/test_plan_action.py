@@ -94,6 +94,7 @@ def test_under_plain_ansible_playbook_a_run_gets_a_name(monkeypatch: pytest.Monk
     ("values", "more", "words"),
     [
         ({"command": []}, {}, "ddp_job_command is empty"),
+        (VALUES, {"found": {"rack1/h1": FOUND["h1"]}}, "host rack1/h1: a host's name cannot have '/'"),
         ({**VALUES, "restarts": "a"}, {"places": {"ddp_job_restarts": "job.yml:7"}}, "job.yml:7: ddp_job_restarts: "),
         (
             VALUES,

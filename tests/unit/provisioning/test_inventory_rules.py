@@ -109,6 +109,12 @@ def test_no_ranks_and_nearly_ranks() -> None:
     assert found[0].hint == "did you mean ranks?"
 
 
+def test_a_host_whose_name_cannot_be_that_of_a_file() -> None:
+    found = check_groups(Inventory({"ranks": Group("ranks", ("rack1/h1", "h2", ".."))}, {}), GROUPS)
+    assert [(row.kind, row.where) for row in found] == [("host_name", "host rack1/h1"), ("host_name", "host ..")]
+    assert found[0].hint == "rename it in the inventory, and put its address into ansible_host"
+
+
 def test_groups_of_the_site_are_not_checked() -> None:
     groups = {"ranks": Group("ranks", ("h1",)), "rack1": Group("rack1", ("h1",)), "rank": Group("rank", ("h1",))}
     assert check_groups(Inventory(groups, {}), GROUPS) == ()
