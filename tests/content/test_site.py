@@ -70,6 +70,25 @@ def test_settings_of_the_command_line_are_in_the_files(tmp_path: Path) -> None:
     assert (gpu01["ddp_shared_dir"], gpu01["ddp_python"]) == ("/data", "/data/python/bin/python")
 
 
+ODD = Site(
+    (SiteHost("01", "10.0.0.1"), SiteHost("no", "10.0.0.2")), user="x: y", shared_dir="/srv/a b #c", has_slurm=True,
+    runtime=RankRuntime.PROCESS,
+)  # fmt: skip
+
+
+def test_names_that_yaml_would_read_as_something_else(tmp_path: Path) -> None:
+    write_site(tmp_path / "site", ODD)
+    assert [row for row in check(tmp_path / "site") if not row.startswith("note: ")] == []
+    program = Path(sys.executable).parent / "ansible-inventory"
+    command = [str(program), "-i", "inventory", "--list"]
+    done = subprocess.run(command, cwd=tmp_path / "site", capture_output=True, text=True, check=True)
+    variables = json.loads(done.stdout)["_meta"]["hostvars"]
+    assert sorted(variables) == ["01", "no"]
+    names = ("ansible_user", "ddp_shared_dir", "python_env_path", "ddp_python")
+    shared = ("/srv/a b #c", "/srv/a b #c/python", "/srv/a b #c/python/bin/python")
+    assert tuple(variables["no"][name] for name in names) == ("x: y", *shared)
+
+
 @pytest.mark.parametrize("wanted", FLAVOURS, ids=str)
 def test_the_job_fits_the_flavour(wanted: Site, tmp_path: Path) -> None:
     write_site(tmp_path / "site", wanted)
@@ -133,7 +152,10 @@ def test_hosts_of_the_command_line(values: list[str], hosts: tuple[SiteHost, ...
     assert parse_hosts(values) == hosts
 
 
-@pytest.mark.parametrize("values", [["=10.0.0.1"], ["a="], ["a b=1"], ["a", "a=10.0.0.1"], ["a: {}"]])
+@pytest.mark.parametrize(
+    "values",
+    [["=10.0.0.1"], ["a="], ["a b=1"], ["a", "a=10.0.0.1"], ["a: {}"], ["rack/a=h"], [".."], ["a[1:2]"], ["a=-x"]],
+)
 def test_wrong_hosts_are_refused(values: list[str]) -> None:
     with pytest.raises(UsageError):
         parse_hosts(values)
@@ -217,6 +239,11 @@ def test_only_a_new_or_empty_directory(site: Path, tmp_path: Path) -> None:
         (["init", "."], 64, "is not empty"),
         (["init", "new", "--lab", "nobody"], 64, "there is no lab named nobody"),
         (["init", "new", "--lab", "nobody", "--host", "a"], 64, "exclude each other"),
+        (["init", "new", "--lab", "nobody", "--user", "bob"], 64, "--lab and --user exclude each other"),
+        (["init", "new", "--user", ""], 64, "--user is empty"),
+        (["init", "new", "--user", "{{ x }}"], 64, "has a template or control characters"),
+        (["init", "--", "-x"], 0, "cd ./-x\n"),
+        (["init", "a b"], 0, "cd 'a b'\n"),
     ],
 )
 def test_refusals(site: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], code: int, said: str) -> None:

@@ -17,7 +17,15 @@ from ddp_play.errors import UsageError
 from ddp_play.lab.spec import JobEngine
 from ddp_play.lab.state import inventory as lab_inventory
 from ddp_play.lab.state import lab_state
-from ddp_play.provisioning.site_scaffold import RankRuntime, Site, SiteHost, parse_hosts, site_commands, write_site
+from ddp_play.provisioning.site_scaffold import (
+    DEFAULT_USER,
+    RankRuntime,
+    Site,
+    SiteHost,
+    parse_hosts,
+    site_commands,
+    write_site,
+)
 
 Runtime = Annotated[RankRuntime, typer.Option("--runtime", help="Ranks as containers or as processes.")]
 SharedDir = Annotated[str, typer.Option("--shared-dir", metavar="DIR", help="Directory that all hosts share already.")]
@@ -29,7 +37,9 @@ def init(
     hosts: Annotated[
         list[str] | None, typer.Option("--host", metavar="NAME=ADDRESS", help="A host of the site. Can be repeated.")
     ] = None,
-    user: Annotated[str, typer.Option("--user", help="User who logs in to the hosts.")] = "trainer",
+    user: Annotated[
+        str | None, typer.Option("--user", help=f"User who logs in to the hosts; {DEFAULT_USER} if not given.")
+    ] = None,
     lab: Annotated[str, typer.Option("--lab", metavar="NAME", help="Hosts and login of this lab.")] = "",
     runtime: Runtime = RankRuntime.DOCKER,
     shared_dir: SharedDir = "",
@@ -49,7 +59,10 @@ def init(
     with error_boundary():
         if lab and hosts:
             raise UsageError("--lab and --host exclude each other")
-        wanted = Site(parse_hosts(hosts or []), user=user, runtime=runtime, shared_dir=shared_dir, cpu=cpu)
+        if lab and user is not None:
+            raise UsageError("--lab and --user exclude each other", hint="the login is that of the lab")
+        login = DEFAULT_USER if user is None else user
+        wanted = Site(parse_hosts(hosts or []), user=login, runtime=runtime, shared_dir=shared_dir, cpu=cpu)
         site = _with_hosts_of_lab(wanted, lab) if lab else wanted
         written = write_site(directory, site)
         commands = _next_commands(directory, site)
@@ -74,7 +87,8 @@ def _show(directory: Path, site: Site, written: tuple[Path, ...], commands: tupl
 
 def _next_commands(directory: Path, site: Site) -> tuple[NextCommand, ...]:
     """Commands that go from the new directory to a trained model."""
-    change = NextCommand(shlex.join(["cd", str(directory)]), "the commands below run in the site's directory")
+    place = f"./{directory}" if str(directory).startswith("-") else str(directory)
+    change = NextCommand(shlex.join(["cd", place]), "the commands below run in the site's directory")
     rows = (NextCommand(ddp_play(*row.words), row.purpose) for row in site_commands(site))
     return (change, *rows)
 

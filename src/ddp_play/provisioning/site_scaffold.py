@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import shutil
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+import yaml
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ddp_play.ansible.installed_collection import collection_root
 from ddp_play.errors import InternalError, UsageError
+from ddp_play.planning.host_names import name_problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,6 +24,8 @@ ALL_HOSTS_VARIABLES = "inventory/group_vars/all"
 EXAMPLE_SHARED_DIR = "/srv/ddp"
 # The settings about the shared directory, at the end of the example's group_vars/all.yml.
 SHARED_SETTINGS = "# --- nfs_server, nfs_client"
+# Of a host's name or address; other characters are patterns and ranges of Ansible.
+HOST_NAME = re.compile(r"\w[\w.-]*")
 RANK_IMAGE, CPU_RANK_IMAGE = "ddp-play-rank", "ddp-play-rank:cpu"
 VENDORS_ENGINE = "docker_engine_source: vendor\n"
 # `lab up --no-docker` names the same source for its hosts.
@@ -28,6 +33,9 @@ LABS_ENGINE = """\
 # On hosts of a lab the distribution's: it is the one they come with, and it needs no way to Docker's repository.
 docker_engine_source: distribution
 """
+
+
+DEFAULT_USER = "trainer"
 
 
 class RankRuntime(StrEnum):
@@ -57,7 +65,7 @@ class Site:
     """
 
     hosts: tuple[SiteHost, ...] = ()
-    user: str = "trainer"
+    user: str = DEFAULT_USER
     login: tuple[tuple[str, str], ...] = ()
     runtime: RankRuntime = RankRuntime.DOCKER
     shared_dir: str = ""
@@ -102,9 +110,11 @@ def parse_hosts(values: list[str]) -> tuple[SiteHost, ...]:
     hosts = []
     for value in values:
         name, separator, address = value.partition("=")
-        if not name or (separator and not address) or any(char in value for char in " ,:{}\"'"):
-            raise UsageError(f"--host {value!r} is neither NAME nor NAME=ADDRESS", hint="as in --host gpu01=10.0.0.11")
-        hosts.append(SiteHost(name, address or name))
+        address = address if separator else name
+        good = HOST_NAME.fullmatch(name) and HOST_NAME.fullmatch(address)
+        if problem := name_problem(name) or ("" if good else "neither NAME nor NAME=ADDRESS"):
+            raise UsageError(f"--host {value!r}: {problem}", hint="as in --host gpu01=10.0.0.11")
+        hosts.append(SiteHost(name, address))
     names = [host.name for host in hosts]
     if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
         raise UsageError(f"--host {twice[0]} was given twice")
@@ -137,8 +147,7 @@ def write_site(directory: Path, site: Site) -> tuple[Path, ...]:
         raise UsageError(f"{directory} is a file", hint="give the name of a new directory")
     if directory.is_dir() and any(directory.iterdir()):
         raise UsageError(f"{directory} is not empty", hint="give a new or an empty directory; nothing was written")
-    if site.shared_dir and not site.shared_dir.startswith("/"):
-        raise UsageError(f"--shared-dir {site.shared_dir} is no absolute path", hint="it is the same on all hosts")
+    _refuse_values(site)
     try:
         directory.mkdir(parents=True, exist_ok=True)
         _copy_files(directory, site)
@@ -146,6 +155,17 @@ def write_site(directory: Path, site: Site) -> tuple[Path, ...]:
     except OSError as error:
         raise UsageError(f"cannot write {error.filename}: {error.strerror}") from None
     return tuple(sorted(path.relative_to(directory) for path in directory.rglob("*") if path.is_file()))
+
+
+def _refuse_values(site: Site) -> None:
+    """UsageError for values that would mean something else in the files."""
+    if site.shared_dir and not site.shared_dir.startswith("/"):
+        raise UsageError(f"--shared-dir {site.shared_dir} is no absolute path", hint="it is the same on all hosts")
+    for option, value in (("--user", site.user), ("--shared-dir", site.shared_dir)):
+        if "{{" in value or "{%" in value or not value.isprintable():
+            raise UsageError(f"{option} {value!r} has a template or control characters", hint="give the plain name")
+    if not site.user.strip():
+        raise UsageError("--user is empty", hint="give the user who logs in to the hosts")
 
 
 def _copy_files(directory: Path, site: Site) -> None:
@@ -171,7 +191,7 @@ def _copy_files(directory: Path, site: Site) -> None:
 def _all_hosts(example: str, site: Site) -> str:
     """Settings of all hosts: the example's, with this site's login, networks and shared directory."""
     general, found, _ = example.partition(SHARED_SETTINGS)
-    rows = (("ansible_user", site.user), *((name, _quoted(value)) for name, value in site.login))
+    rows = (("ansible_user", _scalar(site.user)), *((name, _quoted(value)) for name, value in site.login))
     login = "".join(f"{name}: {value}\n" for name, value in rows)
     changes = {
         "ansible_user: trainer\n": login,
@@ -215,6 +235,7 @@ def _rendered(template: str, site: Site) -> str:
         variable_start_string="<<",
         variable_end_string=">>",
     )
+    environment.filters["scalar"] = _scalar
     values = {
         "site": site,
         "hosts": site.hosts or EXAMPLE_HOSTS,
@@ -223,6 +244,15 @@ def _rendered(template: str, site: Site) -> str:
         "commands": site_commands(site),
     }
     return environment.get_template(template).render(values)
+
+
+def _scalar(value: str) -> str:
+    """A scalar of YAML that is this text, as a key and as a value: in quotes where YAML would read something else."""
+    try:
+        plain = bool(yaml.safe_load(f"{value}: {value}") == {value: value})
+    except yaml.YAMLError:
+        plain = False
+    return value if plain else _quoted(value)
 
 
 def _quoted(value: str) -> str:
