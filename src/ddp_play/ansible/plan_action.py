@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ddp_play.ansible.discover_action import discover_in_waves
 from ddp_play.ansible.plugin_variables import DESCRIBE_ENV, ENGINE_ENV, RUN_DIR_ENV
 from ddp_play.bundle.controller_user import expanded, user_name
+from ddp_play.bundle.disk_space import DiskSpace
 from ddp_play.bundle.format_version import format_stamp
 from ddp_play.bundle.outcome import RunStatus, error_fields
 from ddp_play.bundle.paths import RunPaths, read_json, runs_dir, write_json
@@ -140,6 +141,7 @@ def record_failure(error: DdpPlayError, paths: RunPaths) -> None:
     paths.create()
     known = read_json(paths.run)
     document = {"id": paths.run_id, **known, **error_fields(error, known), "ended": time.time()}
+    DiskSpace(paths.root).release()
     write_json(paths.run, document)
 
 

@@ -25,6 +25,7 @@ from ddp_play.ansible.runner import (
     artifact,
 )
 from ddp_play.bundle.bundle_size import RECORDED, to_record
+from ddp_play.bundle.disk_space import DiskSpace
 from ddp_play.bundle.journal import Journal
 from ddp_play.bundle.outcome import RunStatus, error_fields
 from ddp_play.bundle.paths import RunPaths, read_json, write_json
@@ -143,6 +144,7 @@ def _record_end(paths: RunPaths, error: DdpPlayError) -> None:
 def _record_error(paths: RunPaths, error: DdpPlayError) -> None:
     known = read_json(paths.run)
     document = {**known, **error_fields(error, known), "ended": time.time()}
+    DiskSpace(paths.root).release()
     write_json(paths.run, document)
     Journal(paths.events).emit("ended", status=document["status"], message=error.message)
 

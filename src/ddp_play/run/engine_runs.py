@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle import run_lookup
+from ddp_play.bundle.disk_space import DiskSpace
 from ddp_play.bundle.file_tail import LineTail
 from ddp_play.bundle.journal import Journal
 from ddp_play.bundle.outcome import HOST_LOST, Outcome, RunStatus, Verdict, error_outcome, outcome_fields
@@ -217,5 +218,6 @@ def record_end(paths: RunPaths, outcome: Outcome, **more: Any) -> None:
     requeue.note_left_on_shared(paths)
     known: dict[str, Any] = read_json(paths.run)
     ended = {"ended": time.time(), "finished": True, **more}
+    DiskSpace(paths.root).release()
     write_json(paths.run, {**known, **outcome_fields(outcome, known), **ended})
     Journal(paths.events).emit("ended", status=str(outcome.status), message=outcome.verdict.message)

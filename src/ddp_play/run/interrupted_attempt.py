@@ -126,6 +126,7 @@ class _Interrupted:
         self.paths.source_archive.unlink(missing_ok=True)
         known = read_json(self.paths.run)
         fields = outcome_fields(self.outcome, known)
+        self.bundle.disk_space.release()
         write_json(self.paths.run, {**known, **fields, "ended": time.time(), "finished": True})
         journal = Journal(self.paths.events)
         if why:

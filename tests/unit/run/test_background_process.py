@@ -71,7 +71,9 @@ NO_JOB: list[tuple[str, PlaybookOutcome, tuple[str, int, str], str]] = [
 
 @pytest.mark.parametrize(("outcome", "end", "words"), [case[1:] for case in NO_JOB], ids=[case[0] for case in NO_JOB])
 def test_without_a_job(paths: RunPaths, outcome: PlaybookOutcome, end: tuple[str, int, str], words: str) -> None:
+    (reserve := paths.root / ".reserve").touch()
     document = carried_out(paths, FakePlaybookRunner(outcome))
+    assert not reserve.exists(), "a finished bundle has none"
     assert (document["status"], document["exit_code"], document["exit_class"]) == end
     assert words in document["verdict"]["message"]
     assert document["ended"]

@@ -80,7 +80,9 @@ def test_an_allocation_that_ends_first_is_the_end_of_the_run(
 ) -> None:
     engine.now = state
     (waiting.engine / "output.log").write_text("one\ntwo\n")
+    (reserve := waiting.root / ".reserve").touch()
     run = engine_runs.load(waiting)
+    assert not reserve.exists(), "a finished bundle has none"
     assert (str(run.status), run.exit_code, run.over) == (status, code, True)
     assert (verdict(waiting)["message"], verdict(waiting)["tail"]) == (message, ["one", "two"])
     engine.now = AllocationState(Phase.PENDING)

@@ -93,7 +93,9 @@ def test_an_attempt_whose_ranks_were_not_started_costs_no_restart(cut: Any, rows
 def test_without_a_restart_left_the_run_ends_with_the_cause(cut: Any) -> None:
     stage = cut(restarts=1)
     write_json(stage.paths.run, {**stage.document, "attempt": 2, "attempts": [row_of(ended=50.0)]})
+    (reserve := stage.paths.root / ".reserve").touch()
     assert not conclude(stage.paths, LOST)
+    assert not reserve.exists(), "a finished bundle has none"
     document = stage.document
     assert (document["status"], document["exit_code"], document["finished"]) == ("failed", 69, True)
     assert document["verdict"]["message"] == LOST.message

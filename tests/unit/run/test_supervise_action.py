@@ -121,6 +121,7 @@ def test_the_given_rules_judge_the_hosts_of_the_job(make: Make) -> None:
         )
     assert asked == [("", 1, {"h1": {"readings": {}}})]
     assert read_json(stage.paths.run)["status"] == "failed"
+    assert not (stage.paths.root / ".reserve").exists(), "a finished bundle has none"
 
 
 @pytest.mark.parametrize("error", [KeyError("hunter2"), OSError(5, "Input/output error")])
