@@ -21,6 +21,7 @@ from ddp_play.checks.fleet import BURN_IN
 from ddp_play.checks.ticket_bundle import is_archive, write_bundle
 from ddp_play.checks.time_budget import budget_of
 from ddp_play.cli import check_quarantine, console, options
+from ddp_play.cli.next_commands import as_word
 from ddp_play.cli.page_file import writing
 from ddp_play.errors import UsageError
 
@@ -65,7 +66,7 @@ class Wanted:
                 continue
             folder, is_folder = path.absolute().parent, option == "--bundle" and not is_archive(path)
             if not folder.is_dir():
-                raise UsageError(f"{option} {path}: there is no directory {folder}", hint=f"mkdir -p {folder}")
+                raise UsageError(f"{option} {path}: there is no directory {folder}", hint=f"mkdir -p {as_word(folder)}")
             if path.exists() and path.is_dir() != is_folder:
                 raise UsageError(f"{option} {path}: that is {'a directory' if path.is_dir() else 'a file'}", hint=NAMES)
             if option == "--bundle" and path.exists() and not (is_folder and not any(path.iterdir())):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +10,8 @@ import typer
 from ddp_play.cli import console, options
 from ddp_play.cli.engine_job import job_of
 from ddp_play.cli.error_boundary import error_boundary
-from ddp_play.cli.page_file import writing
+from ddp_play.cli.next_commands import as_word
+from ddp_play.cli.page_file import check_output, writing
 from ddp_play.engines.slurm_export import export_script
 from ddp_play.errors import UsageError
 
@@ -39,6 +39,8 @@ def export(
     with error_boundary():
         if to not in TARGETS:
             raise UsageError(f"no export to {to}", hint=f"--to is one of: {', '.join(TARGETS)}")
+        if output is not None:
+            check_output(output, example="train.sh")
         request = ansible.request(playbook, inventory, allocated=True)
         script = export_script(job_of(request, slurm), Path(request.playbook).name)
         if output is None:
@@ -46,4 +48,4 @@ def export(
             return
         with writing(output):
             output.write_text(script, encoding="utf-8")
-        console.note(f"{output}: sbatch {shlex.quote(str(output))}")
+        console.note(f"{output}: sbatch {as_word(output)}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +11,7 @@ import typer
 from ddp_play.bundle.summary import counted
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
-from ddp_play.cli.next_commands import NextCommand, ddp_play, show
+from ddp_play.cli.next_commands import NextCommand, as_word, ddp_play, show
 from ddp_play.errors import UsageError
 from ddp_play.lab.spec import JobEngine
 from ddp_play.lab.state import inventory as lab_inventory
@@ -87,8 +86,7 @@ def _show(directory: Path, site: Site, written: tuple[Path, ...], commands: tupl
 
 def _next_commands(directory: Path, site: Site) -> tuple[NextCommand, ...]:
     """Commands that go from the new directory to a trained model."""
-    place = f"./{directory}" if str(directory).startswith("-") else str(directory)
-    change = NextCommand(shlex.join(["cd", place]), "the commands below run in the site's directory")
+    change = NextCommand(f"cd {as_word(directory)}", "the commands below run in the site's directory")
     rows = (NextCommand(ddp_play(*row.words), row.purpose) for row in site_commands(site))
     return (change, *rows)
 

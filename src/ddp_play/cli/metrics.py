@@ -13,6 +13,7 @@ from ddp_play.bundle.tensorboard_export import write_tensorboard
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.lost_supervisor import refuse_unattended
+from ddp_play.cli.page_file import check_output, writing
 from ddp_play.errors import UsageError
 from ddp_play.run.engine_runs import find
 
@@ -51,6 +52,8 @@ def metrics(
                 f"--prometheus {prometheus.with_suffix(SUFFIX)}" if prometheus.name else f"--prometheus train{SUFFIX}"
             )
             raise UsageError(f"node_exporter reads no file but *{SUFFIX}: {prometheus}", hint=hint)
+        if prometheus is not None:
+            check_output(prometheus, example=f"train{SUFFIX}")
         try:
             _write(find(run_id), tensorboard, prometheus, every)
         except OSError as error:
@@ -70,7 +73,8 @@ def _write(run: Run, tensorboard: Path | None, prometheus: Path | None, every: f
 def _write_until_the_end(run_id: str, path: Path, every_s: float) -> None:
     while True:
         run = find(run_id)
-        write_prometheus(run, path)
+        with writing(path):  # an error names the temporary file of prometheus-client
+            write_prometheus(run, path)
         if not every_s or run.over:
             return
         refuse_unattended(run)

@@ -44,6 +44,11 @@ def ddp_play(*words: str) -> str:
     return f"{state_directory()}{program()} {shlex.join(words)}"
 
 
+def as_word(path: Path) -> str:
+    """The path as a word of a command line: quoted, and never one that is read as an option."""
+    return shlex.quote(f"./{path}" if str(path).startswith("-") else str(path))
+
+
 def program() -> str:
     """`ddp-play`, or this program's path if the shell finds none or another one under that name."""
     called = Path(sys.argv[0])

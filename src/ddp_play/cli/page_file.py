@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from ddp_play.cli.next_commands import as_word
 from ddp_play.errors import UsageError
 
 if TYPE_CHECKING:
@@ -12,12 +13,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def check_output(path: Path) -> None:
-    """UsageError if no file can be written there, as far as that can be seen before."""
+def check_output(path: Path, *, example: str = "report.html") -> None:
+    """UsageError if no file can be written there, as far as that can be seen before. `example`: name of such a file."""
     if path.is_dir():
-        raise UsageError(f"{path} is a directory", hint=f"name a file, such as {path / 'report.html'}")
+        raise UsageError(f"{path} is a directory", hint=f"name a file, such as {path / example}")
     if not path.parent.is_dir():
-        raise UsageError(f"there is no directory {path.parent}", hint=f"mkdir -p {path.parent}")
+        raise UsageError(f"there is no directory {path.parent}", hint=f"mkdir -p {as_word(path.parent)}")
 
 
 @contextmanager

@@ -42,6 +42,15 @@ def test_or_a_file(playbook: str, tmp_path: Path) -> None:
     assert (tmp_path / "train.sh").read_text().startswith("#!/bin/bash\n")
 
 
+def test_the_command_for_an_odd_name(playbook: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, ["export", playbook, "--output", "-x.sh"])
+    assert done.stderr == "-x.sh: sbatch ./-x.sh\n"
+    for name, says in (("none/x.sh", "there is no directory none\n  -> mkdir -p none"), (".", ". is a directory")):
+        done = CliRunner().invoke(app, ["export", playbook, "--output", name])
+        assert (done.exit_code, says in done.stderr) == (64, True), done.stderr
+
+
 def test_an_unknown_scheduler_is_refused(playbook: str) -> None:
     done = CliRunner().invoke(app, ["export", playbook, "--to", "moon"])
     assert done.exit_code == 64

@@ -47,10 +47,15 @@ def test_both_kinds(tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     make_run("night", created=1.0, ended=2.0, status="succeeded")
     (tmp_path / "file").touch()
-    for words in (("--prometheus", tmp_path / "none" / "x.prom"), ("--tensorboard", tmp_path / "file" / "logs")):
+    (tmp_path / "x.prom").mkdir()
+    for words, says in (
+        (("--prometheus", tmp_path / "a b" / "x.prom"), f"no directory {tmp_path}/a b\n  -> mkdir -p '{tmp_path}/a b'"),
+        (("--prometheus", tmp_path / "x.prom"), f"{tmp_path}/x.prom is a directory\n  -> name a file"),
+        (("--prometheus", "/proc/x.prom"), "/proc/x.prom cannot be written: "),
+        (("--tensorboard", tmp_path / "file" / "logs"), "cannot be written: "),
+    ):
         code, _, err = metrics("night", *words)
-        assert code == 64
-        assert "cannot be written: " in err
+        assert (code, says in err) == (64, True), err
 
 
 def test_again_until_the_run_ends(tmp_path: Path) -> None:

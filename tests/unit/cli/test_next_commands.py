@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ddp_play.cli.next_commands import ddp_play, program
+from ddp_play.cli.next_commands import as_word, ddp_play, program
 
 
 @pytest.fixture
@@ -55,3 +55,10 @@ def test_the_state_directory_is_absolute(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_module_that_is_run_has_the_usual_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["/x/ddp_play/__main__.py"])
     assert program() == "ddp-play"
+
+
+@pytest.mark.parametrize(
+    ("path", "word"), [("a", "a"), ("a b", "'a b'"), ("-x", "./-x"), ("./-x y", "'./-x y'"), ("/-x", "/-x")]
+)
+def test_a_path_is_one_word_and_no_option(path: str, word: str) -> None:
+    assert as_word(Path(path)) == word

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,15 @@ def test_a_place_for_a_file(tmp_path: Path) -> None:
 def test_no_place_for_a_file(tmp_path: Path, name: str, says: str) -> None:
     with pytest.raises(UsageError, match=says):
         check_output(tmp_path / name)
+
+
+def test_the_remedy_works_as_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("a b", "-x"):
+        with pytest.raises(UsageError) as caught:
+            check_output(Path(folder) / "page.html")
+        subprocess.run(["sh", "-c", caught.value.hint], check=True)
+        check_output(Path(folder) / "page.html")
 
 
 @pytest.mark.parametrize("path", ["/proc/page.html", "/sys/page.html"])
