@@ -244,3 +244,9 @@ def test_the_state_of_a_session_for_programs(play: Play) -> None:
         os.kill(begun["pid"], signal.SIGCONT)
     assert (silent["state"], silent["pid"]) == ("silent", None)
     assert state("--end")["state"] == "none"
+
+
+@pytest.mark.parametrize("words", [("--end", "-d"), ("--end", "--refresh"), ("--refresh", "-d")])
+def test_orders_that_exclude_each_other(play: Play, words: tuple[str, ...]) -> None:
+    done = play("session", "-i", LOCAL, *words)
+    assert (done.code, "--end, --refresh and --detach exclude each other" in done.err) == (64, True)

@@ -12,7 +12,7 @@ from ddp_play.bundle.network_traffic import bytes_text
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.unasked_hosts import refuse_unasked
-from ddp_play.errors import CheckFailed
+from ddp_play.errors import CheckFailed, UsageError
 from ddp_play.run.garbage_collection import Leftovers, find_leftovers, remove_leftovers
 
 
@@ -21,7 +21,9 @@ def gc(
     *,
     inventory: options.Inventory = None,
     yes: Annotated[bool, typer.Option("--yes", help="Remove the listed leftovers.")] = False,
-    run: Annotated[str, typer.Option("--run", help="Only this run, even if it is alive: its ranks are ended.")] = "",
+    run: Annotated[
+        str | None, typer.Option("--run", help="Only this run, even if it is alive: its ranks are ended.")
+    ] = None,
     all_users: Annotated[bool, typer.Option("--all-users", help="Also leftovers of other users' runs.")] = False,
     sources: Annotated[
         bool, typer.Option("--sources", help="Also the sources that hosts keep, so that later runs send less.")
@@ -43,10 +45,12 @@ def gc(
       ddp-play gc -i inventory --run calm-otter-123 --yes
     """
     with error_boundary():
+        if run == "":  # as of an unset variable of a shell: it would mean all runs
+            raise UsageError("--run is empty", hint="give the id of a run, or leave out --run")
         request = ansible.request_for_hosts(inventory)
         passwords = ansible.passwords()
         me = "" if all_users else user_name()
-        found = find_leftovers(request, passwords, AnsibleRunner(), me=me, run=run)
+        found = find_leftovers(request, passwords, AnsibleRunner(), me=me, run=run or "")
         _show(found, yes=yes, sources=sources)
         removes = yes and not (found.empty and not (sources and found.sources))
         left = remove_leftovers(request, passwords, AnsibleRunner(), found, sources=sources) if removes else []

@@ -50,6 +50,8 @@ def logs(
       ddp-play logs calm-otter-123 --rank 0 --raw > rank0.log
     """
     with error_boundary():
+        if raw and (follow or grep or since):
+            raise UsageError("--raw prints the whole log: no -f, --grep and --since go with it", hint="leave out --raw")
         run = find(run_id)
         if follow:
             _wait_for_plan(run.paths)

@@ -30,8 +30,9 @@ def plan(
         int | None, typer.Option("--rank", help="Rank whose environment and command to print; 0 if not given.")
     ] = None,
     of: Annotated[
-        str, typer.Option("--of", help="Existing plan: a run's id, or a file that plan --json wrote. Asks no host.")
-    ] = "",
+        str | None,
+        typer.Option("--of", help="Existing plan: a run's id, or a file that plan --json wrote. Asks no host."),
+    ] = None,
     cached: Annotated[bool, typer.Option("--cached", help="Use the host facts of the last discovery.")] = False,
     as_json: options.Json = False,
     ansible: options.Ansible,
@@ -52,9 +53,12 @@ def plan(
       ddp-play plan train.yml -i inventory --json | jq .hosts
     """
     with error_boundary():
-        if of:
-            if playbook or inventory:
-                raise UsageError("--of names an existing plan: no playbook and no inventory go with it")
+        if of is not None:
+            if playbook or inventory or cached or ansible != options.Ansible():
+                excluded = "no playbook, no inventory, no --cached and none of Ansible's options go with it"
+                raise UsageError(f"--of names an existing plan: {excluded}", hint=f"ddp-play plan --of {of or 'RUN'}")
+            if not of:
+                raise UsageError("--of is empty", hint="give a run's id, or a file that plan --json wrote")
             show_plan(existing_plan(of), as_json=as_json, rank=rank)
             return
         show_planned(playbook, inventory, ansible, as_json=as_json, rank=rank, cached=cached)

@@ -15,6 +15,7 @@ from ddp_play.bundle.summary import duration
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.unasked_hosts import refuse_unasked
+from ddp_play.errors import UsageError
 
 COLUMNS = ("run", "status", "ranks", "hosts", "age", "took", "size", "why")
 NEWEST = 10
@@ -39,6 +40,8 @@ def ps(
       ddp-play ps -i inventory --json
     """
     with error_boundary():
+        if not inventory and ansible != options.Ansible():
+            raise UsageError("Ansible's options are for hosts, and no inventory was given", hint="give -i INVENTORY")
         newest = NewestRuns(tuple(all_runs())) if everything else newest_runs(NEWEST)
         newest = replace(newest, runs=tuple(map(_current, newest.runs)))
         on_hosts, problems = _ask_hosts(ansible, inventory) if inventory else ([], {})

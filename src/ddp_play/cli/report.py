@@ -12,6 +12,7 @@ from ddp_play.bundle.run_lookup import find
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.cli.page_file import check_output, writing
+from ddp_play.errors import UsageError
 from ddp_play.report.write_report import made_document, made_page
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ def report(run_id: options.RunId = "-", *, output: Output = None, as_json: optio
       ddp-play report calm-otter-123 --json | jq .timeline.phase_seconds
     """
     with error_boundary():
+        if as_json and output is not None:
+            raise UsageError("--json writes no page, and --output is for the page", hint="give one of them")
         run = find(run_id)
         if as_json:
             console.as_json(made_document(run), indent=None)

@@ -51,6 +51,8 @@ def session(
       ddp-play session -i inventory --json | jq .state
     """
     with error_boundary():
+        if end + refresh + detach > 1:
+            raise UsageError("--end, --refresh and --detach exclude each other", hint="give one of them")
         request = options.Ansible().request(str(WARM_UP), inventory)
         place = SessionPlace.of(request.inventory, request.cwd)
         if end or refresh:

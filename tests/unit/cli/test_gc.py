@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from typer.testing import CliRunner
+
 from ddp_play.cli.gc import _as_json, _show
+from ddp_play.cli.main import app
 from ddp_play.run.garbage_collection import Leftovers
 
 if TYPE_CHECKING:
@@ -62,3 +65,9 @@ def test_kept_sources_are_no_leftovers_but_are_named(capsys: pytest.CaptureFixtu
     _show(found, sources=True)
     assert "repeat the command with --yes" in capsys.readouterr().err
     assert _as_json(found)["sources_bytes"] == {"h1": 12_000_000}
+
+
+def test_an_empty_name_of_a_run_does_not_mean_all_runs() -> None:
+    """`gc --run "$RUN" --yes` removed what all of the user's runs had left."""
+    done = CliRunner().invoke(app, ["gc", "-i", "h1,", "--run", "", "--yes"])
+    assert (done.exit_code, "--run is empty" in done.stderr) == (64, True)

@@ -140,3 +140,10 @@ def test_a_closed_standard_output(words: tuple[str, ...]) -> None:
     line = shlex.join([sys.executable, "-m", "ddp_play", "logs", "-", *words])
     done = subprocess.run(["bash", "-c", f"{line} >&-"], capture_output=True, check=False, timeout=60)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("words", [["--grep", "x"], ["--since", "1m"], ["-f"]])
+def test_a_raw_log_is_whole(words: list[str]) -> None:
+    make_run("night", logs=(b"a\n",))
+    done = CliRunner().invoke(app, ["logs", "night", "--rank", "0", "--raw", *words])
+    assert (done.exit_code, "--raw prints the whole log" in done.stderr) == (64, True)

@@ -7,8 +7,10 @@ import json
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from ddp_play.cli import console
+from ddp_play.cli.main import app
 from ddp_play.cli.plan import HOSTS_SHOWN, show_plan
 from ddp_play.errors import UsageError
 from tests.unit.build import env, hosts, plan
@@ -94,3 +96,18 @@ def test_json_of_a_rank_is_complete(capsys: pytest.CaptureFixture[str], values: 
     assert bool(got["agent"]) is agent
     assert "<this_" not in text
     assert "<rank_of_" not in text
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--of", "night", "--cached"], "--of names an existing plan: no playbook, no inventory, no --cached"),
+        (["--of", "night", "-e", "ddp_job_hosts=1"], "none of Ansible's options go with it"),
+        (["--of", "night", "--limit", "h1"], "-> ddp-play plan --of night"),
+        (["--of", "night", "-i", "h1,"], "--of names an existing plan"),
+        (["--of", ""], "--of is empty"),
+    ],
+)
+def test_what_does_not_go_with_an_existing_plan(words: list[str], says: str) -> None:
+    done = CliRunner().invoke(app, ["plan", *words])
+    assert (done.exit_code, says in done.stderr) == (64, True), done.stderr

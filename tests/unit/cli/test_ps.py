@@ -150,3 +150,10 @@ def test_a_run_that_waits_for_an_engine_says_why() -> None:
     assert found["message"] == "Resources (the nodes are in use)"
     assert "waiting" in ps()
     assert "unattended" not in ps()
+
+
+@pytest.mark.parametrize("words", [["-l", "h1"], ["-e", "a=1"], ["-k"]])
+def test_options_for_hosts_need_hosts(words: list[str]) -> None:
+    done = CliRunner().invoke(app, ["ps", *words])
+    assert done.exit_code == 64
+    assert "Ansible's options are for hosts, and no inventory was given\n  -> give -i INVENTORY" in done.stderr

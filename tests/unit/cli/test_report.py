@@ -67,3 +67,8 @@ def test_the_same_data_as_json() -> None:
 
 def test_no_such_run() -> None:
     assert report("nobody").exit_code == 64
+
+
+def test_a_page_and_json_exclude_each_other(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["report", "--json", "--output", str(tmp_path / "page.html")])
+    assert (done.exit_code, "--json writes no page" in done.stderr) == (64, True)
