@@ -15,6 +15,7 @@ from ddp_play.errors import HostNotReady, UsageError
 from ddp_play.guard.protocol import BEGIN, END
 from ddp_play.planning.discovery_order import next_wave
 from ddp_play.planning.host_facts import facts_from_json
+from ddp_play.planning.host_names import refuse_names
 from ddp_play.planning.short_lists import short_list
 
 if TYPE_CHECKING:
@@ -85,8 +86,10 @@ def discover_in_waves(
 ) -> dict[str, dict[str, Any]]:
     """Facts or problem by host, in the play's order, of as many hosts as the job needs.
 
-    With `plan --cached` they are those of the last discovery; else they become the cached ones.
+    With `plan --cached` they are those of the last discovery; else they become the cached ones. UsageError for a name
+    that no host can have.
     """
+    refuse_names(hosts)
     path = Path(os.environ[FACTS_ENV]) if os.environ.get(FACTS_ENV) else None
     cached = bool(os.environ.get(USE_CACHED_ENV)) and path is not None
     known = read_json(path) if cached and path is not None else {}

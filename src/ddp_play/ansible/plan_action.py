@@ -22,7 +22,6 @@ from ddp_play.bundle.summary import counted
 from ddp_play.errors import UsageError
 from ddp_play.planning.discovery_order import not_asked
 from ddp_play.planning.host_facts import HostFacts, Problem, facts_from_json
-from ddp_play.planning.host_names import refuse_names
 from ddp_play.planning.job import Job, check_names, parse_job
 
 if TYPE_CHECKING:
@@ -55,7 +54,6 @@ def plan_job(
     job = _checked(parse_job({k: v for k, v in values.items() if v is not None}, places), playbook_dir)
     if os.environ.get(DESCRIBE_ENV):
         return _describe_job(job, paths)
-    refuse_names(hosts)
     discovered = discover_in_waves(job, hosts, ask)
     # `ask` imports the planner too, while it waits for the answers.
     from ddp_play.planning.planner import make_plan  # noqa: PLC0415

@@ -15,15 +15,15 @@ from ddp_play.cli.unasked_hosts import refuse_unasked
 from ddp_play.errors import CheckFailed, UsageError
 from ddp_play.run.garbage_collection import Leftovers, find_leftovers, remove_leftovers
 
+OnlyRun = Annotated[str | None, typer.Option("--run", help="Only this run, even if it is alive: its ranks are ended.")]
+
 
 @options.with_ansible
 def gc(
     *,
     inventory: options.Inventory = None,
     yes: Annotated[bool, typer.Option("--yes", help="Remove the listed leftovers.")] = False,
-    run: Annotated[
-        str | None, typer.Option("--run", help="Only this run, even if it is alive: its ranks are ended.")
-    ] = None,
+    run: OnlyRun = None,
     all_users: Annotated[bool, typer.Option("--all-users", help="Also leftovers of other users' runs.")] = False,
     sources: Annotated[
         bool, typer.Option("--sources", help="Also the sources that hosts keep, so that later runs send less.")
@@ -45,12 +45,10 @@ def gc(
       ddp-play gc -i inventory --run calm-otter-123 --yes
     """
     with error_boundary():
-        if run == "":  # as of an unset variable of a shell: it would mean all runs
-            raise UsageError("--run is empty", hint="give the id of a run, or leave out --run")
         request = ansible.request_for_hosts(inventory)
         passwords = ansible.passwords()
         me = "" if all_users else user_name()
-        found = find_leftovers(request, passwords, AnsibleRunner(), me=me, run=run or "")
+        found = find_leftovers(request, passwords, AnsibleRunner(), me=me, run=_named(run))
         _show(found, yes=yes, sources=sources)
         removes = yes and not (found.empty and not (sources and found.sources))
         left = remove_leftovers(request, passwords, AnsibleRunner(), found, sources=sources) if removes else []
@@ -61,6 +59,13 @@ def gc(
         if removes:
             console.line("removed")
         refuse_unasked(found.problems)
+
+
+def _named(run: str | None) -> str:
+    """The run of --run; empty for all. UsageError if it is empty, as of an unset variable of a shell."""
+    if run == "":
+        raise UsageError("--run is empty", hint="give the id of a run, or leave out --run")
+    return run or ""
 
 
 def _as_json(found: Leftovers) -> dict[str, Any]:

@@ -56,10 +56,8 @@ def init(
       ddp-play init cluster --lab lab --runtime process
     """
     with error_boundary():
-        if lab and hosts:
-            raise UsageError("--lab and --host exclude each other")
-        if lab and user is not None:
-            raise UsageError("--lab and --user exclude each other", hint="the login is that of the lab")
+        if lab and (hosts or user is not None):
+            raise UsageError("--lab excludes --host and --user", hint="a lab has its own hosts and login")
         login = DEFAULT_USER if user is None else user
         wanted = Site(parse_hosts(hosts or []), user=login, runtime=runtime, shared_dir=shared_dir, cpu=cpu)
         site = _with_hosts_of_lab(wanted, lab) if lab else wanted

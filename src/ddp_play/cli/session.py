@@ -21,6 +21,9 @@ from ddp_play.run.session_request import ANSWER_S, order
 from ddp_play.run.session_server import Session
 
 START_S = 60.0
+Refresh = Annotated[
+    bool, typer.Option("--refresh", help="Read the inventory again, where a script or a plugin makes it.")
+]
 
 
 def session(
@@ -28,9 +31,7 @@ def session(
     idle: Annotated[str, typer.Option("--idle", help="End after so long without a run: 90s, 30m, 8h.")] = "30m",
     detach: Annotated[bool, typer.Option("-d", "--detach", help="Go on in the background.")] = False,
     end: Annotated[bool, typer.Option("--end", help="End the session of this inventory; its runs go on.")] = False,
-    refresh: Annotated[
-        bool, typer.Option("--refresh", help="Read the inventory again, where a script or a plugin makes it.")
-    ] = False,
+    refresh: Refresh = False,
     as_json: options.Json = False,
 ) -> None:
     """Keep Ansible and an inventory in memory, so that runs start sooner.

@@ -13,7 +13,7 @@ import stat
 import sys
 import zlib
 
-from .state_directory import GIVEN, OF_ROOT, absolute_state_home, named, usual
+from .state_directory import GIVEN, OF_ROOT, named, usual
 
 # Names for annotations only: `typing` would cost every process its import.
 TYPE_CHECKING = False
@@ -50,7 +50,9 @@ def is_own_place() -> bool:
     """Whether the usual directory is used and is below this user's own: then its files need no look at who made it."""
     if named()[0]:
         return False
-    above = os.path.dirname(OF_ROOT) if os.geteuid() == 0 else absolute_state_home() or os.path.expanduser("~")
+    state = os.environ.get("XDG_STATE_HOME", "")
+    own = state if os.path.isabs(state) else os.path.expanduser("~")
+    above = os.path.dirname(OF_ROOT) if os.geteuid() == 0 else own
     try:
         return os.stat(above).st_uid == os.geteuid()
     except OSError:

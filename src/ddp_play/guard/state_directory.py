@@ -121,14 +121,10 @@ def usual() -> str:
     """Where the state is unless that is not local: it survives a reboot, so that `gc` finds leftovers."""
     if os.geteuid() == 0:
         return OF_ROOT
-    state = absolute_state_home() or os.path.expanduser("~/.local/state")
-    return os.path.join(state, "ddp-play", "host")
-
-
-def absolute_state_home() -> str:
-    """$XDG_STATE_HOME; empty where it is relative, which the XDG specification tells to ignore."""
     state = os.environ.get("XDG_STATE_HOME", "")
-    return state if os.path.isabs(state) else ""
+    if not os.path.isabs(state):  # unset, or to be ignored: the XDG Base Directory Specification
+        state = os.path.expanduser("~/.local/state")
+    return os.path.join(state, "ddp-play", "host")
 
 
 def earlier() -> str:
