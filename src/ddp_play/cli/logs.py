@@ -50,8 +50,7 @@ def logs(
       ddp-play logs calm-otter-123 --rank 0 --raw > rank0.log
     """
     with error_boundary():
-        if raw and (follow or grep or since):
-            raise UsageError("--raw prints the whole log: no -f, --grep and --since go with it", hint="leave out --raw")
+        _refuse_parts(raw and (follow or grep or since))
         run = find(run_id)
         if follow:
             _wait_for_plan(run.paths)
@@ -66,6 +65,11 @@ def logs(
         _print(paths, chosen, matches=_matcher(grep), since=since, follow=follow)
         if follow:
             refuse_unattended(load(run.paths))
+
+
+def _refuse_parts(asked: bool | str) -> None:
+    if asked:
+        raise UsageError("--raw prints the whole log: no -f, --grep and --since go with it", hint="leave out --raw")
 
 
 def _wait_for_plan(paths: RunPaths) -> None:

@@ -82,7 +82,7 @@ def test_a_piece_that_can_be_neither_read_nor_removed_is_refused(
     monkeypatch.setattr(store, "read", lambda *_: None)
     with pytest.raises(Refused, match=r"a kept piece of the source cannot be read in .*objects") as caught:
         made.assemble()
-    assert "gc --sources" in caught.value.hint
+    assert "gc -i INVENTORY --sources" in caught.value.hint
     assert not place.source_archive.exists()
 
 
