@@ -32,7 +32,7 @@ from exchange_ways import (
     collectives,
     container_allreduce,
 )
-from machine import describe
+from machine import describe, interrupt_on_signals
 from rich.console import Console
 from rich.table import Table
 from staging import IMAGE, command, fetch, stage
@@ -65,6 +65,7 @@ class Interval:
 def main() -> None:
     """Start a lab, measure, remove the lab, write the results; exit code 1 if the goal is not reached."""
     options = parse()
+    interrupt_on_signals()
     num_hosts = 3 if options.what == "collectives" else 2
     name = f"exchange{os.getpid()}"
     with tempfile.TemporaryDirectory(prefix="ddp-play-exchange-", dir="/var/tmp") as scratch:

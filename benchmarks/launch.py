@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from contenders import Bench, Timing, again, ddp_play, raw, rival, session
-from machine import describe
+from machine import describe, interrupt_on_signals
 from rich.console import Console
 from rich.table import Table
 from rivals.launchers import PINS, Rival, wheels_of
@@ -37,6 +37,7 @@ console = Console()
 def main() -> None:
     """Measure every size, print the tables, write the results."""
     options = parse()
+    interrupt_on_signals()
     contenders: dict[str, Contender] = {"raw": raw, "ddp-play": ddp_play}
     if options.session:
         contenders |= {"ddp-play again": again, "ddp-play session": session}

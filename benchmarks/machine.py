@@ -1,9 +1,10 @@
-"""Description of the machine, stored with every result."""
+"""The machine that measures: its description, stored with every result, and signals that leave nothing on it."""
 
 from __future__ import annotations
 
 import os
 import platform
+import signal
 import subprocess
 import time
 from importlib.metadata import version
@@ -22,6 +23,12 @@ def describe() -> dict[str, object]:
         "load_average": os.getloadavg(),
         "measured": time.strftime("%Y-%m-%d %H:%M:%S"),
     }
+
+
+def interrupt_on_signals() -> None:
+    """Let SIGINT, SIGTERM and SIGHUP interrupt this program, also in the background: it then removes its lab."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
 
 
 def _engine() -> str:

@@ -20,7 +20,7 @@ from typing import Any
 
 from contenders import SHARED
 from launch import command
-from machine import describe
+from machine import describe, interrupt_on_signals
 from rich.console import Console
 from rich.table import Table
 
@@ -37,6 +37,7 @@ console = Console()
 def main() -> None:
     """Start a lab, provision it several times, print, write the results."""
     options = parse()
+    interrupt_on_signals()
     with tempfile.TemporaryDirectory(prefix="ddp-play-bench-", dir="/var/tmp") as scratch:
         os.environ.setdefault("DDP_PLAY_HOME", scratch)
         name = f"{LAB}{options.hosts}"
