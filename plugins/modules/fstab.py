@@ -17,7 +17,7 @@ short_description: Write lines into fstab without mounting, and give back what w
 description:
   - C(present) gives each mount point its line and leaves every other line as it is, byte for byte. Nothing is mounted,
     unmounted or remounted. What was there for the mount point is recorded on the host, also if it reads like a line
-    of the role: only the record proves that a line is the role's.
+    of the role. Only the record proves that a line is the role's.
   - C(absent) removes the lines of the record and writes what they replaced. A line that somebody changed since then
     stays, and is returned in I(kept). A line without a record is the site's and stays. Lines that were there before
     are returned in I(given_back); nothing is mounted for them.
