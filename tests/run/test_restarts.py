@@ -6,6 +6,7 @@ import functools
 import json
 import os
 import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +148,23 @@ def test_a_restart_for_an_exit_code_names_the_error(play: Play) -> None:
         "rank 0 on a ended with exit code 1 (ddp_job_restart_exit_codes): ValueError: invalid literal for int()" in line
     )
     assert play.document(play.home / "runs" / "raises")["attempt"] == 2
+    assert play.left_on_host() == []
+
+
+def test_a_file_that_cannot_be_removed_forbids_no_restart(play: Play) -> None:
+    """No rank runs any more: that is what another attempt depends on."""
+    script = "test $DDP_PLAY_ATTEMPT = 1 || exit 0; touch stuck; chattr +i stuck; exit 75"
+    wanted = {"source": "", "source_include": [], "command": ["sh", "-c", script], "restart_exit_codes": [75]}
+    try:
+        done = play("run", job(play, **FAST, **wanted), "-i", fleet(play, "a"), "--name", "stuck")
+        document = play.document(play.home / "runs" / "stuck")
+        assert (done.code, document["attempt"]) == (0, 2), done.err
+        assert "stuck: Operation not permitted" in str(document["left_behind"])
+    finally:
+        for path in [*play.host_dir.rglob("stuck"), *play.cwd.rglob("stuck")]:
+            if path.is_file():
+                subprocess.run(["chattr", "-i", str(path)], check=True)
+    assert play("attach", "stuck").code == 0
     assert play.left_on_host() == []
 
 

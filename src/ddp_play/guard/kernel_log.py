@@ -11,7 +11,8 @@ import os
 import re
 import subprocess
 import time
-from typing import Dict, List, Optional, Tuple
+from collections import deque
+from typing import Deque, Dict, List, Optional, Tuple
 
 from .programs import which
 from .rank_failure import OOM_EVENT, OOM_GROUP, OOM_KILLED, is_oom
@@ -20,6 +21,7 @@ KMSG = "/dev/kmsg"
 # Inode of the first pid namespace (PROC_PID_INIT_INO in the kernel); the kernel log uses its pids.
 FIRST_PID_NAMESPACE = 0xEFFFFFFC
 MAX_LINES = 6
+KEPT_LINES = 2000
 DMESG_LINE = re.compile(r"<\d+>\[ *(?P<at>\d+\.\d+)\] (?P<text>.*)")
 # The clock of kernel messages differs slightly from CLOCK_MONOTONIC.
 CLOCKS_APART_S = 2.0
@@ -33,6 +35,7 @@ class KernelLog:
 
     def __init__(self) -> None:
         self.problem = ""
+        self._read: Deque[str] = deque(maxlen=KEPT_LINES)
         self._since = time.time()
         self._since_boot_s = time.clock_gettime(time.CLOCK_MONOTONIC)
         try:
@@ -42,9 +45,10 @@ class KernelLog:
             self._fd = None
 
     def lines(self) -> List[str]:
-        """Messages since the last call; from dmesg or journalctl, all since the creation of this object."""
+        """Messages since the creation of this object, at most KEPT_LINES: a rank may end long after its cause."""
         if self._fd is not None:
-            return self._from_kmsg(self._fd)
+            self._read.extend(self._from_kmsg(self._fd))
+            return list(self._read)
         found = printed(self._since, self._since_boot_s)
         if found is None:
             self.problem = "the kernel log cannot be read by this user (root can, and members of systemd-journal)"

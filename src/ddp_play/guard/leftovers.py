@@ -176,19 +176,22 @@ def clean(
     keep: Sequence[str] = (),
     run_paths: Optional[List[str]] = None,
     by_guard: bool = False,
+    alive: Optional[List[str]] = None,
 ) -> List[str]:
     """Remove all of one attempt from this host; return a message per thing that could not be removed.
 
     If anything is left, spec.json and state.json stay, so that a later call knows the ranks and containers.
     `keep_src`: keep the working directory, and what `keep` names in the attempt's directory. `run_paths`: which
     directories shared by all attempts to remove; None: all of them on the head of a first attempt, else none.
-    `by_guard`: the caller is the guard, before any rank started.
+    `by_guard`: the caller is the guard, before any rank started. `alive`: gets those messages that are about ranks or
+    containers which may go on, or all of them where it cannot be read which there are.
     Removes nothing of an attempt whose format it does not know.
     """
     left: List[str] = []
     state = {} if by_guard else look(place)[0]
     if why := "" if by_guard else format_problem(place, state):
-        return ["%s: left alone; %s" % (why, REMEDY)]
+        unknown = ["%s: left alone; %s" % (why, REMEDY)]
+        return _told(unknown, unknown, alive)
     spec = read_json(place.spec) or {}
     if not by_guard:
         stop_guard(state)
@@ -196,6 +199,7 @@ def clean(
     agent = spec.get("agent")
     units = [*spec.get("ranks", []), *([agent] if agent else [])]
     left += remove_containers([unit["container"] for unit in units if unit.get("container")])
+    living = list(left)
     for extra in spec.get("owned_paths", ()):
         left += _remove_tree(Path(extra))
     left += filter(None, [secret_files.remove(place.secrets)])
@@ -208,6 +212,12 @@ def clean(
         left += _keep_only(place, records) if left else _remove_tree(place.root)
     with contextlib.suppress(OSError):
         place.root.parent.rmdir()  # if this was the last attempt in it
+    return _told(left, living if spec and state else left, alive)
+
+
+def _told(left: List[str], living: List[str], alive: Optional[List[str]]) -> List[str]:
+    if alive is not None:
+        alive += living
     return left
 
 

@@ -33,14 +33,22 @@ OnKept = Callable[[str, list[str]], None]  # (host, rows that name what was kept
 
 
 def dead_after(link: Link, plan: Plan) -> float:
-    """The monotonic time when all ranks of this host must have ended; inf if the host reports that some have not.
+    """The monotonic time when all ranks of this host must have ended; inf if the host reports that some may live.
+
+    Files that it could not remove are no ranks.
 
     A guard counts its lease from a time of its own clock that the controller has sent back to it. The controller had
     received that time from the host, so the lease began before the host's last message.
     """
-    if not link.lost and "cleaned" in link.replies:
-        return float("inf")
+    if not link.lost and (reply := link.replies.get("cleaned")) is not None:
+        return float("inf") if living(reply) else link.heard
     return float(link.heard + plan.timeouts["lease"] + plan.timeouts["grace"] + FENCE_MARGIN_S)
+
+
+def living(reply: Mapping[str, Any]) -> list[str]:
+    """What may go on there, as the answer to `clean` says; a program before this one names all that is left."""
+    found: list[str] = reply.get("alive", reply["left"])
+    return found
 
 
 def fence(
@@ -57,8 +65,8 @@ def fence(
 
     Returns the hosts that still have to be cleaned. `keeps`: host -> fields of the order to clean, of hosts with files
     that are not collected; `on_kept` is called for those that kept some. Keeps the `presence` on the other hosts.
-    HostNotReady if a host has no such time (inf), or answers during the wait that it could not end or remove
-    everything; Interrupted after a person's stop request.
+    HostNotReady if a host has no such time (inf), or answers during the wait that it could not end everything;
+    Interrupted after a person's stop request.
     """
     if not unfenced:
         return set()
@@ -67,7 +75,7 @@ def fence(
     journal.emit("waiting", for_hosts=sorted(unfenced), at_most_s=round(max(0.0, waits_s), 1))
     cleaner = _LostHostsCleaner(assignment, set(unfenced), keeps, on_kept, presence)
     try:
-        while not all(host in cleaner.cleaned or time.monotonic() > moment for host, moment in unfenced.items()):
+        while not all(host in cleaner.dead or time.monotonic() > moment for host, moment in unfenced.items()):
             cleaner.poll()
             _refuse_if_ranks_may_run(cleaner.left, assignment)
             order = stop_requests.stop()
@@ -79,7 +87,7 @@ def fence(
 
 
 def _refuse_if_ranks_may_run(left: dict[str, list[str]], assignment: Assignment) -> None:
-    """HostNotReady if there are such hosts. `left`: host -> what it could not end or remove, as far as it is known."""
+    """HostNotReady if there are such hosts. `left`: host -> what it could not end, as far as it is known."""
     if left:
         names = tuple(sorted(left))
         rows = "".join(f"\n{name}: {row}" for name in names for row in left[name])
@@ -106,8 +114,9 @@ class _LostHostsCleaner:
     ) -> None:
         self._keeps = keeps
         self._on_kept = on_kept
-        self.cleaned: set[str] = set()
-        self.left: dict[str, list[str]] = {}  # host that answered -> what it could not end or remove
+        self.dead: set[str] = set()  # hosts that answered and have no rank any more
+        self.cleaned: set[str] = set()  # those of them without a file of the attempt
+        self.left: dict[str, list[str]] = {}  # host that answered -> what it could not end
         self._requested: dict[str, int] = {}
         self._gang = Gang(
             links_of(assignment, hosts),
@@ -126,15 +135,17 @@ class _LostHostsCleaner:
                 self._requested[link.name] = id(link.channel)
                 order = self._keeps.get(link.name, {"keep_src": False})
                 self._gang.tell("clean", links=[link], run_paths=[], **order)
-            if "cleaned" in link.replies and link.name not in self.cleaned:
+            if "cleaned" in link.replies and link.name not in self.dead:
                 self._take_reply(link, link.replies["cleaned"])
 
     def _take_reply(self, link: Link, reply: dict[str, Any]) -> None:
-        if reply["left"]:
-            self.left[link.name] = reply["left"]
+        if alive := living(reply):
+            self.left[link.name] = alive
             return
         self.left.pop(link.name, None)
-        self.cleaned.add(link.name)
+        self.dead.add(link.name)
+        if not reply["left"]:
+            self.cleaned.add(link.name)
         if rows := own_rows(link, reply.get("kept") or [], left_files(self._gang)):
             self._on_kept(link.name, rows)
 

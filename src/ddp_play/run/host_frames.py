@@ -140,7 +140,7 @@ SHAPES: dict[str, Record] = {
     ),
     "analysed": Record({"text": str}, max_text=MAX_ANALYSIS),
     "ended": Record({"left": Rows(str)}),
-    "cleaned": Record({"left": Rows(str)}, {"kept": Rows(str)}),
+    "cleaned": Record({"left": Rows(str)}, {"kept": Rows(str), "alive": Rows(str)}),
 }
 
 # Answers of the verbs `runs` and `clean`, which `ps -i` and `gc` ask. Earlier versions lack what is optional.

@@ -68,7 +68,7 @@ def give_up_on_lost_hosts(gang: Gang, journal: Journal, *, host_timeout_s: float
     """Mark hosts that have ranks and were silent for longer than `host_timeout_s` or have no guard any more."""
     gang.notice_stalls()
     for link in gang.links:
-        if link.lost or link.ranks_lost or _all_ended(link):
+        if not has_ranks(link):
             continue
         if link.silent_s() > host_timeout_s:
             link.lost = f"silent for {link.silent_s():.0f} s"
@@ -87,6 +87,11 @@ def declare_stuck(gang: Gang, journal: Journal, view: GangView) -> None:
         else:
             link.lost = f"silent for {link.silent_s():.0f} s"
         journal.emit("host", host=name, state="lost", why=link.lost or link.ranks_lost)
+
+
+def has_ranks(link: Link) -> bool:
+    """Does it count as a host whose ranks run? Not if they have ended, or if it was given up."""
+    return not (link.lost or link.ranks_lost or _all_ended(link))
 
 
 def _all_ended(link: Link) -> bool:

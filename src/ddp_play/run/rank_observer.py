@@ -7,6 +7,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from ddp_play.run.host_frames import MAX_CHANGES
+from ddp_play.run.host_links import SILENT_S
+from ddp_play.run.lost_hosts import has_ranks
 from ddp_play.run.rank_states import outcomes
 from ddp_play.run.stop_decision import GangView
 from ddp_play.run.verdict import is_collateral_failure
@@ -28,6 +30,7 @@ class Observer:
         self._bundle = bundle
         self._journal = journal
         self._failed_at: float | None = None
+        self._looked = time.monotonic()
         self._reported: dict[int, str] = {}
         self._changes: Counter[int] = Counter()
         self._traffic: dict[str, float] = {}
@@ -37,6 +40,7 @@ class Observer:
     def view(self) -> GangView:
         """The gang at this moment."""
         self._notice_traffic()
+        self._excuse_silence()
         if self._bundle.disk_space.full:  # the hosts are paused: their silence says nothing about the ranks
             self._bundle.last_data = time.monotonic()
         self._notice_full_disks()
@@ -58,6 +62,17 @@ class Observer:
             },
         )
 
+    def _excuse_silence(self) -> None:
+        """Stop the clock of the idle timeout while a host with running ranks cannot be heard.
+
+        What its ranks print meanwhile comes later, and peers wait for them. A host that stays away is lost after
+        ddp_job_host_timeout.
+        """
+        now, before = time.monotonic(), self._looked
+        self._looked = now
+        if any(link.silent_s() > SILENT_S or not link.connected for link in self._gang.links if has_ranks(link)):
+            self._bundle.last_data = min(now, self._bundle.last_data + now - before)
+
     def report(self, view: GangView) -> None:
         """Write an event for each rank whose state has changed."""
         for row in view.ranks:
@@ -73,8 +88,8 @@ class Observer:
         """Traffic between ranks counts as progress, like output and metrics."""
         for link in self._gang.links:
             moved = float(link.state.get("traffic_at") or 0.0)
-            if moved > self._traffic.get(link.name, 0.0):
-                self._traffic[link.name] = moved
+            if moved != self._traffic.get(link.name, 0.0):
+                self._traffic[link.name] = moved  # also an earlier time: the host's clock may have been set back
                 self._bundle.last_data = time.monotonic()
 
     def _notice_full_disks(self) -> None:

@@ -23,6 +23,8 @@ CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 # Signals that no peer causes: a rank that ended by one of these failed by itself. A stop uses the first one too.
 OWN_SIGNALS = (9, 11, 7, 4)
 CRASH_SIGNALS = OWN_SIGNALS[1:]
+# Times of two hosts are compared: their clocks are known this well.
+CLOCKS_S = 1.0
 # Exit codes of runs that no rank ended; 124 as timeout(1) has it.
 EXIT_HOST_LOST, EXIT_STOPPED, EXIT_TIME, EXIT_WRONG_FABRIC = 69, 130, 124, 1
 
@@ -39,6 +41,8 @@ def judge(
     """
     if stop is not None and stop.kind == "stopped":
         return Outcome(RunStatus.STOPPED, Verdict("stopped", stop.reason, EXIT_STOPPED), outcomes)
+    if stop is not None and stop.kind in ("max_duration", "lease") and _any_failed_before(outcomes, tails):
+        stop = None
     if stop is not None and stop.kind in ("idle", "max_duration", "lease", "wrong_fabric"):
         return _ended_by_us(stop, outcomes, tails, found or {})
     failed = [row for row in outcomes if row.failed]
@@ -58,6 +62,15 @@ def judge(
         host=stopped.host,
     )
     return Outcome(RunStatus.FAILED, verdict, outcomes)
+
+
+def _any_failed_before(outcomes: tuple[RankOutcome, ...], tails: Mapping[int, str]) -> bool:
+    """Did a rank fail by itself before a limit ended the others, which waited for it without a controller?"""
+    first_stop = min((row.ended for row in outcomes if row.stopped and row.ended), default=0.0)
+    return any(
+        row.failed and row.ended and row.ended < first_stop - CLOCKS_S and not is_collateral_failure(row, tails)
+        for row in outcomes
+    )
 
 
 def first_cause(failed: list[RankOutcome], outcomes: tuple[RankOutcome, ...], tails: Mapping[int, str]) -> RankOutcome:

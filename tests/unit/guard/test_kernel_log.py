@@ -149,7 +149,7 @@ def test_lines_of_a_program_that_is_missing_fails_or_answers(tmp_path: Path, mon
     assert kernel_log.output_lines("dmesg") == []
 
 
-def test_only_new_lines_are_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_lines_since_the_start_are_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """/dev/kmsg gives one record a read; a file stands for it, its whole rest being one."""
     stand_in = tmp_path / "kmsg"
     stand_in.write_text("6,1,1,-;before\n")
@@ -159,3 +159,6 @@ def test_only_new_lines_are_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     with stand_in.open("a") as handle:
         handle.write("6,2,2,-;after; and more\n SUBSYSTEM=x\n")
     assert log.lines() == ["after; and more"]
+    with stand_in.open("a") as handle:
+        handle.write("6,3,3,-;later\n")
+    assert log.lines() == ["after; and more", "later"], "a rank may end long after a peer that had the same cause"

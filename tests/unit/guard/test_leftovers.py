@@ -174,6 +174,48 @@ def test_the_guard_of_an_attempt_ends_before_its_files_are_removed(tmp_path: Pat
     assert not place.root.exists()
 
 
+# -- what may go on ----------------------------------------------------------------------------------
+
+
+def refuse_removal(_path: Path) -> list[str]:
+    return ["data: Read-only file system"]
+
+
+def test_files_that_stay_are_not_told_as_ranks(tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another attempt may start although the disk of the host has become read-only."""
+    place = laid_out(tmp_path, shared, 1)
+    monkeypatch.setattr(leftovers, "_remove_tree", refuse_removal)
+    monkeypatch.setattr(leftovers, "_keep_only", lambda *_: ["state: Read-only file system"])
+    with started(SLEEPS) as rank:
+        write_json(place.state, guard_state(rank, ranks={"0": row_of(rank)}))
+        alive: list[str] = []
+        left = leftovers.clean(place, alive=alive)
+        assert rank.wait(5) < 0
+    assert "data: Read-only file system" in left
+    assert alive == []
+
+
+def test_a_process_that_does_not_end_is_told(tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = laid_out(tmp_path, shared, 1)
+    monkeypatch.setattr(leftovers, "_stop_ranks", lambda _: ["rank 0: process 12 did not end after SIGKILL"])
+    write_json(place.state, {"ranks": {}, "phase": "running"})
+    alive: list[str] = []
+    assert leftovers.clean(place, alive=alive) == alive == ["rank 0: process 12 did not end after SIGKILL"]
+
+
+@pytest.mark.parametrize("lost", ["spec", "state"])
+def test_where_it_cannot_be_read_what_ran_nothing_is_known_to_have_ended(
+    tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch, lost: str
+) -> None:
+    place = laid_out(tmp_path, shared, 1)
+    write_json(place.state, {"ranks": {}, "phase": "running"})
+    getattr(place, lost).write_text("cut o")
+    monkeypatch.setattr(leftovers, "_remove_tree", refuse_removal)
+    monkeypatch.setattr(leftovers, "_keep_only", lambda *_: ["state: Input/output error"])
+    alive: list[str] = []
+    assert leftovers.clean(place, alive=alive) == alive != []
+
+
 # -- files -------------------------------------------------------------------------------------------
 
 

@@ -30,6 +30,8 @@ MADE = plan(*hosts(2), lease="60s", grace="10s")
         ({}, 60 + 10 + FENCE_MARGIN_S),
         ({"lost": "silent for 30 s", "replies": {"cleaned": {"left": []}}}, 60 + 10 + FENCE_MARGIN_S),
         ({"replies": {"cleaned": {"left": ["container x: engine is down"]}}}, float("inf")),
+        ({"replies": {"cleaned": {"left": ["x", "y"], "alive": ["container x: engine is down"]}}}, float("inf")),
+        ({"replies": {"cleaned": {"left": ["data: Read-only file system"], "alive": []}}}, 0),
     ],
 )
 def test_a_silent_hosts_ranks_are_dead_after_lease_grace_and_margin(said: dict[str, Any], waits_s: float) -> None:
@@ -91,6 +93,15 @@ def test_a_host_that_is_back_and_clean_ends_the_wait(make: Make) -> None:
     (event,) = stage.events("waiting")
     assert event["for_hosts"] == ["h2"]
     assert event["at_most_s"] == pytest.approx(600.0, abs=1.0)
+
+
+def test_files_that_cannot_be_removed_are_no_ranks(make: Make) -> None:
+    """The next attempt may start; the host still has to be cleaned."""
+    stage = make(2)
+    stage.far["h2"].answers["clean"] = [encode("cleaned", left=["data: Read-only file system"], alive=[])]
+    began = time.monotonic()
+    assert fenced(stage, h2=600.0) == {"h2"}
+    assert time.monotonic() - began < 10
 
 
 def test_a_host_that_does_not_answer_is_waited_for_until_its_lease_has_expired(make: Make) -> None:

@@ -150,6 +150,22 @@ def test_a_heartbeat_returns_the_hosts_newest_uptime(make: Make, monkeypatch: py
     assert beats == [None, 70.5, 80.5]
 
 
+@pytest.mark.parametrize(("apart", "expected"), [(0.0, 0.0), (-2.0, 0.0), (-100.0, -95.0), (3600.0, 3600.0)])
+def test_a_slow_login_is_no_clock_that_is_wrong(
+    make: Make, monkeypatch: pytest.MonkeyPatch, apart: float, expected: float
+) -> None:
+    """The host reads its clock at any time between the start of ssh and its answer, here 5 s later."""
+    stage = make(1, network="")
+    gang = opened(stage)
+    (link,) = gang.links
+    link.asked = 1000.0
+    monkeypatch.setattr("ddp_play.run.host_links.time.time", lambda: 1005.0)
+    header = {"clock": 1005.0 + apart, "dir": "/state", "secrets": "/shm", "uid": 0}
+    monkeypatch.setattr("ddp_play.run.host_links.protocol_problem", lambda _: "")
+    gang._on_opened(link, header)
+    assert link.clock_offset_s == expected
+
+
 def test_a_slow_host_has_time_to_open_a_new_channel(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each used to be given up after SILENT_S, so that a host that needs longer for a login never came back."""
     monkeypatch.setattr(host_links, "SILENT_S", 0.1)

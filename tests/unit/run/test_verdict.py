@@ -196,6 +196,24 @@ def test_time_limits(kind: str) -> None:
     assert got.tail == ("step 3",)
 
 
+@pytest.mark.parametrize("kind", ["max_duration", "lease"])
+@pytest.mark.parametrize(
+    ("at", "tail", "expected"),
+    [
+        (20.0, TRACEBACK, "rank_failed"),
+        (20.0, RESET, ""),  # it lost a peer: not its fault
+        (59.5, TRACEBACK, ""),  # at the same time, as far as clocks tell
+        (70.0, TRACEBACK, ""),
+    ],
+)
+def test_a_limit_does_not_hide_a_rank_that_failed_before_it(kind: str, at: float, tail: str, expected: str) -> None:
+    """Without a controller its peers wait for it until their guard's limit; the same error would come again."""
+    waiting = ended(1, 143, signal=15, stopped=True, at=60.0)
+    got = verdict(ended(0, 3, at=at), waiting, tails={0: tail}, stop=Stop(kind, "why"))
+    assert got.kind == (expected or kind)
+    assert (got.rank, got.exit_code) == ((0, 3) if expected else (None, 124))
+
+
 def test_a_wrong_fabric_is_a_failed_check() -> None:
     got = verdict(ended(0, 143, stopped=True), stop=Stop("wrong_fabric", "rank 0 uses sockets"))
     assert (got.kind, got.exit_code, got.message) == ("wrong_fabric", 1, "rank 0 uses sockets")
