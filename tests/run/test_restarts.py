@@ -153,7 +153,9 @@ def test_a_restart_for_an_exit_code_names_the_error(play: Play) -> None:
 
 def test_a_file_that_cannot_be_removed_forbids_no_restart(play: Play) -> None:
     """No rank runs any more: that is what another attempt depends on."""
-    script = "test $DDP_PLAY_ATTEMPT = 1 || exit 0; touch stuck; chattr +i stuck; exit 75"
+    script = (
+        "test $DDP_PLAY_ATTEMPT = 1 || exit 0; cd $(dirname $DDP_PLAY_METRICS); touch stuck; chattr +i stuck; exit 75"
+    )
     wanted = {"source": "", "source_include": [], "command": ["sh", "-c", script], "restart_exit_codes": [75]}
     try:
         done = play("run", job(play, **FAST, **wanted), "-i", fleet(play, "a"), "--name", "stuck")
@@ -164,7 +166,7 @@ def test_a_file_that_cannot_be_removed_forbids_no_restart(play: Play) -> None:
         for path in [*play.host_dir.rglob("stuck"), *play.cwd.rglob("stuck")]:
             if path.is_file():
                 subprocess.run(["chattr", "-i", str(path)], check=True)
-    assert play("attach", "stuck").code == 0
+    assert play("gc", "-i", fleet(play, "a"), "--run", "stuck", "--yes").code == 0
     assert play.left_on_host() == []
 
 

@@ -273,10 +273,7 @@ class Channel:
         self.send("ended", left=leftovers.end_ranks(self._the_place()))
 
     def on_clean(self, header: Header, _payload: bytes) -> None:
-        """Remove all files, containers and processes of this attempt from this host.
-
-        With `stay`, because a restart follows, the host counts as busy until this channel closes.
-        """
+        """Remove all of this attempt from this host. With `stay` the host counts as busy until this channel closes."""
         self.following.end()
         place, keep_src, keep = self._the_place(), bool(header.get("keep_src")), header.get("keep") or ()
         alive: List[str] = []

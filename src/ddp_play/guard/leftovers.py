@@ -187,24 +187,14 @@ def clean(
     containers which may go on, or all of them where it cannot be read which there are.
     Removes nothing of an attempt whose format it does not know.
     """
-    left: List[str] = []
     state = {} if by_guard else look(place)[0]
     if why := "" if by_guard else format_problem(place, state):
-        unknown = ["%s: left alone; %s" % (why, REMEDY)]
-        return _told(unknown, unknown, alive)
+        return _told(["%s: left alone; %s" % (why, REMEDY)], None, alive)
     spec = read_json(place.spec) or {}
     if not by_guard:
         stop_guard(state)
-        left += _stop_ranks(state)
-    agent = spec.get("agent")
-    units = [*spec.get("ranks", []), *([agent] if agent else [])]
-    left += remove_containers([unit["container"] for unit in units if unit.get("container")])
-    living = list(left)
-    for extra in spec.get("owned_paths", ()):
-        left += _remove_tree(Path(extra))
-    left += filter(None, [secret_files.remove(place.secrets)])
-    of_head = spec.get("run_paths", []) if spec.get("head") and not spec.get("continues") else []
-    left += _remove_run_paths(place, of_head if run_paths is None else run_paths, keep=keep_src)
+    living = [*([] if by_guard else _stop_ranks(state)), *remove_containers(_containers(spec))]
+    left = [*living, *_remove_elsewhere(place, spec, run_paths, keep=keep_src)]
     records = [place.spec, place.state] if left else []
     if keep_src and kept(place, keep):
         left += _keep_only(place, [place.src, place.spec, *records, *_output(place, keep)])
@@ -212,12 +202,26 @@ def clean(
         left += _keep_only(place, records) if left else _remove_tree(place.root)
     with contextlib.suppress(OSError):
         place.root.parent.rmdir()  # if this was the last attempt in it
-    return _told(left, living if spec and state else left, alive)
+    return _told(left, living if spec and state else None, alive)
 
 
-def _told(left: List[str], living: List[str], alive: Optional[List[str]]) -> List[str]:
+def _containers(spec: Dict[str, Any]) -> List[str]:
+    agent = spec.get("agent")
+    units = [*spec.get("ranks", []), *([agent] if agent else [])]
+    return [unit["container"] for unit in units if unit.get("container")]
+
+
+def _remove_elsewhere(place: HostRun, spec: Dict[str, Any], run_paths: Optional[List[str]], *, keep: bool) -> List[str]:
+    """Remove what an attempt has outside of its directory."""
+    left = [row for extra in spec.get("owned_paths", ()) for row in _remove_tree(Path(extra))]
+    left += filter(None, [secret_files.remove(place.secrets)])
+    of_head = spec.get("run_paths", []) if spec.get("head") and not spec.get("continues") else []
+    return left + _remove_run_paths(place, of_head if run_paths is None else run_paths, keep=keep)
+
+
+def _told(left: List[str], living: Optional[List[str]], alive: Optional[List[str]]) -> List[str]:
     if alive is not None:
-        alive += living
+        alive += left if living is None else living
     return left
 
 

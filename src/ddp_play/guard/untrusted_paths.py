@@ -262,7 +262,6 @@ def _is_directory(fd: int, name: str) -> bool:
 
 def _empty(top: int, path: Path) -> None:
     """Remove what is in a directory, without recursion: a rank may nest directories as deep as it likes."""
-    _make_writable(top)
     for _ in range(MAX_PASSES):
         names = os.listdir(top)
         if not names:
@@ -271,23 +270,6 @@ def _empty(top: int, path: Path) -> None:
             with contextlib.suppress(FileNotFoundError):  # another process removes the same directory
                 _remove_one(top, name, path)
     raise OSError(errno.EBUSY, "other processes keep writing there", str(path))
-
-
-def _move_up(inside: int, name: str, top: int) -> None:
-    new = "removed-" + os.urandom(8).hex()
-    try:
-        os.rename(name, new, src_dir_fd=inside, dst_dir_fd=top)
-    except PermissionError:  # to move a directory, its owner must be able to write into it
-        fd = os.open(name, _LIST, dir_fd=inside)
-        _make_writable(fd)
-        os.close(fd)
-        os.rename(name, new, src_dir_fd=inside, dst_dir_fd=top)
-
-
-def _make_writable(fd: int) -> None:
-    """Allow its owner to remove what is in a directory; caches of packages and data are often read-only."""
-    with contextlib.suppress(OSError):  # it is another user's, or the file system is read-only
-        os.fchmod(fd, stat.S_IMODE(os.fstat(fd).st_mode) | stat.S_IRWXU)
 
 
 def _remove_one(top: int, name: str, path: Path) -> None:
@@ -308,11 +290,10 @@ def _raise_children(top: int, name: str, path: Path) -> None:
     try:
         if os.fstat(inside).st_dev != os.fstat(top).st_dev:
             raise OSError(errno.EXDEV, "another file system is mounted there; unmount it", str(path / name))
-        _make_writable(inside)
         for child in os.listdir(inside):
             with contextlib.suppress(FileNotFoundError):
                 if _is_directory(inside, child):
-                    _move_up(inside, child, top)
+                    os.rename(child, "removed-" + os.urandom(8).hex(), src_dir_fd=inside, dst_dir_fd=top)
                 else:
                     os.unlink(child, dir_fd=inside)
     finally:

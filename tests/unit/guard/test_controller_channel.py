@@ -46,7 +46,7 @@ def test_a_run_from_open_to_clean(line: Line, place: HostRun, tmp_path: Path) ->
     assert b"".join(payload for _, payload in files) == b"result\n"
     digest = hashlib.sha256(b"result\n").hexdigest()
     assert (fetched["missing"], [row["sha256"] for row in fetched["artifacts"]]) == ([], [digest])
-    assert line.ask("clean") == {"t": "cleaned", "left": [], "kept": []}
+    assert line.ask("clean") == {"t": "cleaned", "left": [], "alive": [], "kept": []}
     assert not place.root.exists()
     line.order("bye")
     assert line.process.wait(20) == 0

@@ -94,5 +94,5 @@ def test_what_no_controller_has_collected_outlives_the_cleanup(line: Line, place
         assert b"".join(payload for header, payload in frames if header["t"] == "log") == b"last words\n"
         later.order("fetch", max_bytes=1000, patterns=[])
         assert next(body for header, body in later.until("fetched") if header.get("file") == "result.json") == b"{}\n"
-        assert later.ask("clean") == {"t": "cleaned", "left": [], "kept": []}
+        assert later.ask("clean") == {"t": "cleaned", "left": [], "alive": [], "kept": []}
     assert not place.root.exists()

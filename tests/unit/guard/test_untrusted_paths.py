@@ -15,7 +15,6 @@ import pytest
 from ddp_play.guard import leftovers, untrusted_paths
 from ddp_play.guard.untrusted_paths import Below, locate
 from tests.unit.guard.hostile import (
-    NOBODY,
     a_fifo,
     a_link,
     as_nobody,
@@ -227,28 +226,6 @@ def test_a_tree_is_removed_with_all_kinds_of_files_and_its_neighbours_stay(tmp_p
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(FileNotFoundError):
         untrusted_paths.remove(locate(tmp_path / "file"))
-
-
-def test_read_only_directories_are_removed_by_their_owner(tmp_path: Path) -> None:
-    """Caches of packages and data are often made read-only; root does not notice."""
-    run = tmp_path / "run"
-    run.mkdir()
-    os.chown(run, NOBODY, NOBODY)
-    as_nobody(run, "mkdir -p data/a/b; touch data/a/b/x data/y; chmod -R a-w data")
-    top = os.open(run, os.O_RDONLY | os.O_DIRECTORY)
-    child = os.fork()
-    if not child:
-        try:
-            os.setgroups([])
-            os.setgid(NOBODY)
-            os.setuid(NOBODY)
-            untrusted_paths._empty(top, run)
-            os._exit(0)
-        finally:
-            os._exit(1)
-    os.close(top)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert list(run.iterdir()) == []
 
 
 def test_a_directory_that_others_keep_filling_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
