@@ -1,13 +1,18 @@
-"""`stop` while the playbook does not run its job: before it and after it, with and without a session."""
+"""Ends of a playbook from outside: `stop` before and after its job, and a signal during it; also in a session."""
 
 from __future__ import annotations
 
+import json
+import os
+import signal
 import time
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.run.conftest import LOCAL, Play
+from ddp_play.bundle.paths import RunPaths
+from ddp_play.bundle.run_lookup import is_locked
+from tests.run.conftest import LOCAL, Play, alive
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -61,5 +66,31 @@ def test_a_task_that_does_not_end_is_stopped(play: Play, *, after: bool, with_se
         began.unlink()
         time.sleep(3)  # three times the delay of the task
         assert not began.exists(), "its worker goes on"
+    finally:
+        play("session", "-i", LOCAL, "--end")
+
+
+@pytest.mark.parametrize("with_session", [False, True], ids=["alone", "session"])
+def test_a_signal_to_the_background_process_takes_no_supervisor_from_the_ranks(
+    play: Play, *, with_session: bool
+) -> None:
+    """The worker that supervises is a process of its own: it goes on, and the run ends as it would have."""
+    end = play.cwd / "end"
+    job = play.job({"command": ["sh", "-c", f"echo begun; while [ ! -e {end} ]; do sleep 0.1; done"]})
+    if with_session:
+        assert play("session", "-i", LOCAL, "-d").code == 0
+    try:
+        assert play("run", job, "-i", LOCAL, "-d", "--name", "orphan").code == 0
+        run = play.home / "runs" / "orphan"
+        log = run / "logs" / "rank-0.log"
+        wait_until(lambda: log.exists() and log.read_bytes() == b"begun\n", timeout_s=60, what="the rank runs")
+        background = int(json.loads((run / "background.json").read_text())["pid"])
+        os.kill(background, signal.SIGTERM)
+        wait_until(lambda: not alive(background), timeout_s=30, what="the background process ends")
+        assert is_locked(RunPaths(run).lock), "it supervises"
+        end.touch()
+        assert play("attach", "orphan").code == 0
+        assert play.document(run)["status"] == "succeeded"
+        assert play.left_on_host() == []
     finally:
         play("session", "-i", LOCAL, "--end")

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ddp_play.ansible.command_file import CommandFileRedactor
 from ddp_play.ansible.default_settings import default_settings
 from ddp_play.ansible.error_output import error_text, refused_values, start_remedy
-from ddp_play.ansible.left_workers import end_workers
 from ddp_play.ansible.limit_refusal import refuse_left_out_names
 from ddp_play.ansible.own_signals import own_signal_handlers
 from ddp_play.ansible.password_files import password_files
@@ -135,7 +134,7 @@ class PlaybookRunner(Protocol):
     ) -> PlaybookOutcome:
         """Run the playbook to its end, and call `on_event` with every event at once.
 
-        `cancel`: called about once a second; when it is true, the playbook and its workers are killed.
+        `cancel`: called about once a second; when it is true, the playbook is killed; `end_workers` ends its workers.
         """
 
 
@@ -176,8 +175,6 @@ class AnsibleRunner:
 
         with password_files(**asdict(passwords)) as password_options, own_signal_handlers():
             result = _run(request, private_dir, password_options, handle, self._programs, cancel=cancel)
-            if cancel is not None and result.status == "canceled":
-                end_workers(private_dir)
             redactor.redact(final=True)
             outcome = _outcome(result, tuple(failures), stats)
             options = (*request.options, *password_options)

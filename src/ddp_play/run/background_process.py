@@ -14,6 +14,7 @@ from typing import Any
 
 from ddp_play.ansible.error_output import NO_HOSTS, start_remedy, unparsed_inventory
 from ddp_play.ansible.facts_cache import facts_cache
+from ddp_play.ansible.left_workers import end_workers
 from ddp_play.ansible.plugin_variables import FACTS_ENV, RUN_DIR_ENV
 from ddp_play.ansible.runner import (
     AnsibleRunner,
@@ -68,6 +69,7 @@ def run_playbook(paths: RunPaths, passwords: Passwords, runner: PlaybookRunner) 
             request, private_dir=paths.ansible, passwords=passwords, on_event=on_event, cancel=stop.is_due
         )
         if stop.requested and outcome.status is PlaybookStatus.CANCELED:
+            end_workers(paths.ansible)  # none of them supervises ranks: after a signal one may, and goes on
             _record_stop(paths)
         else:
             _join_outcomes(paths, outcome)
