@@ -107,7 +107,7 @@ PACKAGES = (
         {},
         {"fabric": ("several_nics",), "planner": ("engine_and_image", "shared_directory", "whole_plans")},
     ),
-    Package("src/ddp_play/bundle", ("tests/unit/bundle",), {}),
+    Package("src/ddp_play/bundle", ("tests/unit/bundle",), {}, {"removal": ("interruptions",)}),
     Package(
         "src/ddp_play/report",
         ("tests/unit/report",),
@@ -161,7 +161,7 @@ PACKAGES = (
             "controller_channel": ("takeover",),
             "container_rank": ("silent_engine",),
             "hang_evidence": ("decisions",),
-            "leftovers": ("lists",),
+            "leftovers": ("alive", "lists"),
             "state_directory": ("names", "on_fuse"),
         },
     ),

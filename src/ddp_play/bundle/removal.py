@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 HIDDEN = ".removed-"
-RUN_JSON = "run.json"
 START_S = 60.0  # a start writes run.json a moment after it has made the directory
 SHOWN = 3  # files or rows that a message names
 
@@ -133,10 +132,11 @@ def half_removed() -> list[Path]:
 
 def never_began(root: Path) -> bool:
     """Is it a run's directory without anything in it, as a start leaves it that was killed before run.json?"""
-    if (root / RUN_JSON).exists() or root.is_symlink() or not root.is_dir():
+    run = RunPaths(root).run
+    if run.exists() or root.is_symlink() or not root.is_dir():
         return False
     files = (path.name for path in root.rglob("*") if path.is_symlink() or not path.is_dir())
-    return all(name.startswith(f".{RUN_JSON}.") for name in files)
+    return all(name.startswith(f".{run.name}.") for name in files)
 
 
 def is_new(root: Path) -> bool:

@@ -13,6 +13,7 @@ from . import (
     container_creation,
     docker_socket,
     host_identity,
+    leftover_containers,
     leftovers,
     rank_program,
 )
@@ -77,14 +78,14 @@ def _run(place: HostRun, spec: Dict[str, Any], limit_s: float) -> Dict[str, Any]
 
 def _clean(place: HostRun, *, was_cut_off: bool) -> List[str]:
     """Remove all of it, also a container that the engine makes after its order was cut off; say what is left."""
-    left, until = leftovers.clean(place), time.monotonic() + LATE_S
+    left, until = leftovers.clean(place).left, time.monotonic() + LATE_S
     while was_cut_off and not left and time.monotonic() < until:
         try:
-            rows = docker_socket.containers("%s=%s" % (leftovers.KEY_LABEL, place.run_key))
+            rows = docker_socket.containers("%s=%s" % (leftover_containers.KEY_LABEL, place.run_key))
         except docker_socket.EngineError as error:
             return ["containers of %s: %s" % (place.run_key, error)]
         if rows:
-            return leftovers.remove_containers([str(row["Id"]) for row in rows])
+            return leftover_containers.remove_containers([str(row["Id"]) for row in rows])
         time.sleep(LATE_POLL_S)
     return left
 

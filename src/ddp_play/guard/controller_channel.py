@@ -276,12 +276,11 @@ class Channel:
         """Remove all of this attempt from this host. With `stay` the host counts as busy until this channel closes."""
         self.following.end()
         place, keep_src, keep = self._the_place(), bool(header.get("keep_src")), header.get("keep") or ()
-        alive: List[str] = []
-        left = leftovers.clean(place, keep_src=keep_src, keep=keep, run_paths=header.get("run_paths"), alive=alive)
+        found = leftovers.clean(place, keep_src=keep_src, keep=keep, run_paths=header.get("run_paths"))
         if self.attending is not None and not header.get("stay"):
             self.attending.close()
             self.attending = None
-        self.send("cleaned", left=left, alive=alive, kept=leftovers.kept(place, keep) if keep_src else [])
+        self.send("cleaned", left=found.left, alive=found.alive, kept=leftovers.kept(place, keep) if keep_src else [])
 
     def on_bye(self, _header: Header, _payload: bytes) -> None:
         """End this process: the controller is done."""

@@ -1,4 +1,4 @@
-"""Runs and containers on this host, and their removal by exact id."""
+"""Attempts on this host, and their removal by exact id."""
 
 from __future__ import annotations
 
@@ -7,28 +7,24 @@ import os
 import signal
 import time
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from . import docker_socket, processes, secret_files
+from . import processes, secret_files
 from .format_check import REMEDY, format_problem
 from .guard_link import look, same_boot
 from .host_identity import other_host
+from .leftover_containers import names_in, remove_containers
 from .protocol import split_run_key
 from .run_directory import HostRun, bases, read_json
-from .running_guards import guards
 from .uncollected_files import may_be_uncollected
 from .untrusted_paths import locate, open_file, remove
 
-RUN_LABEL = "ddp-play.run"
-KEY_LABEL = "ddp-play.key"
 # File in a run's shared directory with the number of the attempt that prepared it last.
 ATTEMPT_MARK = ".attempt"
 MARK_BYTES = 20
 KILL_S = 5.0
 # Pid and start time in ticks.
 Process = Tuple[int, Optional[int]]
-# The controller waits 60 s for the whole clean-up: less than that for the engine.
-PING_S, REMOVE_S = 10.0, 35.0
 
 
 def runs() -> List[Dict[str, Any]]:
@@ -68,40 +64,6 @@ def _row(place: HostRun) -> Dict[str, Any]:
         },
         "since": spec.get("created", 0),
     }
-
-
-def _attended() -> Iterator[HostRun]:
-    for root in (base / "runs" for base in bases()):
-        yield from (place for place in map(HostRun, root.glob("*/*")) if place.attended())
-
-
-def orphan_containers() -> List[Dict[str, Any]]:
-    """Containers with the label of ddp-play that no running guard of any user and no controller's channel owns."""
-    try:
-        listed = docker_socket.containers(RUN_LABEL)
-    except docker_socket.EngineError:
-        return []
-    # Read after the containers: those of a run that is being prepared come before its guard.
-    living = {(place.run_key, place.root.name.partition(".")[2]) for place in (*guards().values(), *_attended())}
-    rows = []
-    for container in listed:
-        labels = container.get("Labels") or {}
-        key = labels.get(KEY_LABEL) or labels.get(RUN_LABEL, "")  # an earlier version had no key
-        host = labels.get("ddp-play.host", "")
-        if (key, host) not in living:
-            run, token = split_run_key(key)
-            rows.append(
-                {
-                    "id": container.get("Id", ""),
-                    "run": run,
-                    "token": token,
-                    "host": host,
-                    "attempt": labels.get("ddp-play.attempt", ""),
-                    "owner": labels.get("ddp-play.owner", ""),
-                    "state": container.get("State"),
-                }
-            )
-    return rows
 
 
 def stop_guard(state: Dict[str, Any], grace_s: float = 5.0) -> None:
@@ -169,6 +131,16 @@ def end_ranks(place: HostRun) -> List[str]:
     return [] if alive else _stop_ranks(state)
 
 
+class Cleaned(NamedTuple):
+    """Messages about what could not be removed, and those of them that are about ranks which may go on.
+
+    Where it cannot be read which ranks there are, these are all.
+    """
+
+    left: List[str]
+    alive: List[str]
+
+
 def clean(
     place: HostRun,
     *,
@@ -176,24 +148,23 @@ def clean(
     keep: Sequence[str] = (),
     run_paths: Optional[List[str]] = None,
     by_guard: bool = False,
-    alive: Optional[List[str]] = None,
-) -> List[str]:
-    """Remove all of one attempt from this host; return a message per thing that could not be removed.
+) -> Cleaned:
+    """Remove all of one attempt from this host.
 
     If anything is left, spec.json and state.json stay, so that a later call knows the ranks and containers.
     `keep_src`: keep the working directory, and what `keep` names in the attempt's directory. `run_paths`: which
     directories shared by all attempts to remove; None: all of them on the head of a first attempt, else none.
-    `by_guard`: the caller is the guard, before any rank started. `alive`: gets those messages that are about ranks or
-    containers which may go on, or all of them where it cannot be read which there are.
+    `by_guard`: the caller is the guard, before any rank started.
     Removes nothing of an attempt whose format it does not know.
     """
     state = {} if by_guard else look(place)[0]
     if why := "" if by_guard else format_problem(place, state):
-        return _told(["%s: left alone; %s" % (why, REMEDY)], None, alive)
+        unknown = ["%s: left alone; %s" % (why, REMEDY)]
+        return Cleaned(unknown, unknown)
     spec = read_json(place.spec) or {}
     if not by_guard:
         stop_guard(state)
-    living = [*([] if by_guard else _stop_ranks(state)), *remove_containers(_containers(spec))]
+    living = [*([] if by_guard else _stop_ranks(state)), *remove_containers(names_in(spec))]
     left = [*living, *_remove_elsewhere(place, spec, run_paths, keep=keep_src)]
     records = [place.spec, place.state] if left else []
     if keep_src and kept(place, keep):
@@ -202,13 +173,7 @@ def clean(
         left += _keep_only(place, records) if left else _remove_tree(place.root)
     with contextlib.suppress(OSError):
         place.root.parent.rmdir()  # if this was the last attempt in it
-    return _told(left, living if spec and state else None, alive)
-
-
-def _containers(spec: Dict[str, Any]) -> List[str]:
-    agent = spec.get("agent")
-    units = [*spec.get("ranks", []), *([agent] if agent else [])]
-    return [unit["container"] for unit in units if unit.get("container")]
+    return Cleaned(left, living if spec and state else left)
 
 
 def _remove_elsewhere(place: HostRun, spec: Dict[str, Any], run_paths: Optional[List[str]], *, keep: bool) -> List[str]:
@@ -217,12 +182,6 @@ def _remove_elsewhere(place: HostRun, spec: Dict[str, Any], run_paths: Optional[
     left += filter(None, [secret_files.remove(place.secrets)])
     of_head = spec.get("run_paths", []) if spec.get("head") and not spec.get("continues") else []
     return left + _remove_run_paths(place, of_head if run_paths is None else run_paths, keep=keep)
-
-
-def _told(left: List[str], living: Optional[List[str]], alive: Optional[List[str]]) -> List[str]:
-    if alive is not None:
-        alive += left if living is None else living
-    return left
 
 
 def newest_attempt(run_path: Path) -> int:
@@ -262,30 +221,6 @@ def _keep_only(place: HostRun, kept_paths: List[Path]) -> List[str]:
     for entry in place.root.iterdir() if place.root.is_dir() else ():
         if entry not in kept_paths:
             left += _remove_tree(entry)
-    return left
-
-
-def used_containers(ids: List[str]) -> List[str]:
-    """Those of these containers that a running guard or a channel owns by now."""
-    try:
-        listed = {str(row.get("Id", "")) for row in docker_socket.containers(RUN_LABEL)} if ids else set()
-    except docker_socket.EngineError:
-        return []  # their removal says why
-    used = listed - {row["id"] for row in orphan_containers()} if listed else set()
-    return [name for name in ids if name in used]
-
-
-def remove_containers(names: List[str]) -> List[str]:
-    """Remove containers; return a message per one that is left. An engine that hangs costs the time of one question."""
-    problem = docker_socket.silence(PING_S) if names else ""
-    if problem:
-        return ["container %s: %s" % (name, problem) for name in names]
-    left, deadline = [], time.monotonic() + REMOVE_S
-    for name in names:
-        try:
-            docker_socket.remove(name, max(1.0, deadline - time.monotonic()))
-        except docker_socket.EngineError as error:
-            left.append("container %s: %s" % (name, error))
     return left
 
 

@@ -35,18 +35,18 @@ def _check_state_directory() -> None:
 
 
 def _runs(limit_s: str = "0") -> None:
-    from . import leftovers, source_store
+    from . import leftover_containers, leftovers, source_store
 
     limit = AnswerLimit("runs", float(limit_s))
     runs = limit.during("the list of runs in the state directory", leftovers.runs)
-    containers = limit.during("the list of containers and of running guards", leftovers.orphan_containers)
+    containers = limit.during("the list of containers and of running guards", leftover_containers.orphan_containers)
     sources = limit.during("the size of kept sources", source_store.SourceStore().size)
     _answer({"runs": runs, "containers": containers, "sources_bytes": sources}, limit)
 
 
 def _clean(order: str) -> None:
     """Remove the given run directories and containers, by exact name, and with `sources` all kept sources."""
-    from . import guard_link, host_identity, leftovers, source_store
+    from . import guard_link, host_identity, leftover_containers, leftovers, source_store
 
     wanted = json.loads(order)
     left = []
@@ -63,12 +63,12 @@ def _clean(order: str) -> None:
             )
         else:
             # requested by a user: the head also removes what its attempts share
-            left += leftovers.clean(place, run_paths=spec.get("run_paths", []) if spec.get("head") else [])
+            left += leftovers.clean(place, run_paths=spec.get("run_paths", []) if spec.get("head") else []).left
     containers = wanted.get("containers", [])
-    used = [] if wanted.get("living_too") else leftovers.used_containers(containers)
+    used = [] if wanted.get("living_too") else leftover_containers.used_containers(containers)
     left += ["container %s: its run became active after it was listed" % name for name in used]
     for container in (name for name in containers if name not in used):
-        left += leftovers.remove_containers([container])
+        left += leftover_containers.remove_containers([container])
     if wanted.get("sources"):
         left += source_store.SourceStore().clear()
     _answer({"left": left})

@@ -68,7 +68,8 @@ MAX_HEADER, MAX_HOST_PAYLOAD = 64 << 20, 16 << 20
 MAX_SOURCE_PIECES, MAX_SOURCE_PIECE = 1 << 20, 8 << 20
 SOURCE_ROW = struct.Struct("!32sI")
 # Before each file in the source's archive: length of its name and of its target (0: no symbolic link), mode, size in
-# bytes, mtime in nanoseconds. Name, target and content follow.
+# bytes, mtime in nanoseconds. Name, target and content follow. A name that ends with a slash is that of a directory in
+# which there is no file; it has no target and no content.
 SOURCE_HEADER = struct.Struct("!HHHQq")
 # Kind of the frame that stands for bytes that are no frame; `why` says what is wrong.
 UNREADABLE = "unreadable"

@@ -77,7 +77,7 @@ def fence(
     try:
         while not all(host in cleaner.dead or time.monotonic() > moment for host, moment in unfenced.items()):
             cleaner.poll()
-            _refuse_if_ranks_may_run(cleaner.left, assignment)
+            _refuse_if_ranks_may_run(cleaner.alive, assignment)
             order = stop_requests.stop()
             if order is not None and not order.requeue:  # what the engine takes has to be known dead too
                 raise Interrupted(f"the run was stopped while it waited for {', '.join(sorted(unfenced))}")
@@ -86,11 +86,11 @@ def fence(
     return set(unfenced) - cleaner.cleaned
 
 
-def _refuse_if_ranks_may_run(left: dict[str, list[str]], assignment: Assignment) -> None:
-    """HostNotReady if there are such hosts. `left`: host -> what it could not end, as far as it is known."""
-    if left:
-        names = tuple(sorted(left))
-        rows = "".join(f"\n{name}: {row}" for name in names for row in left[name])
+def _refuse_if_ranks_may_run(alive: dict[str, list[str]], assignment: Assignment) -> None:
+    """HostNotReady if there are such hosts. `alive`: host -> what it could not end, as far as it is known."""
+    if alive:
+        names = tuple(sorted(alive))
+        rows = "".join(f"\n{name}: {row}" for name in names for row in alive[name])
         ends = "ddp-play gc -i INVENTORY --run RUN --yes ends them, and removes for good what was not collected"
         over = LeftFiles.of(assignment.paths.run_id, assignment.routes).over
         raise HostNotReady(
@@ -116,7 +116,7 @@ class _LostHostsCleaner:
         self._on_kept = on_kept
         self.dead: set[str] = set()  # hosts that answered and have no rank any more
         self.cleaned: set[str] = set()  # those of them without a file of the attempt
-        self.left: dict[str, list[str]] = {}  # host that answered -> what it could not end
+        self.alive: dict[str, list[str]] = {}  # host that answered -> what it could not end
         self._requested: dict[str, int] = {}
         self._gang = Gang(
             links_of(assignment, hosts),
@@ -140,9 +140,9 @@ class _LostHostsCleaner:
 
     def _take_reply(self, link: Link, reply: dict[str, Any]) -> None:
         if alive := living(reply):
-            self.left[link.name] = alive
+            self.alive[link.name] = alive
             return
-        self.left.pop(link.name, None)
+        self.alive.pop(link.name, None)
         self.dead.add(link.name)
         if not reply["left"]:
             self.cleaned.add(link.name)

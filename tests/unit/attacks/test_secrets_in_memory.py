@@ -57,7 +57,7 @@ def test_a_neighbour_that_gives_the_name_back_neither_stops_a_rank_nor_keeps_sec
     place = prepared()
     as_nobody(memory, f"rmdir {USUAL}")
     assert log_of_a_rank(place) == "hunter2"
-    assert leftovers.clean(place) == []
+    assert leftovers.clean(place).left == []
     assert list(memory.rglob("TOKEN")) == []
 
 
@@ -68,7 +68,7 @@ def test_a_neighbour_that_takes_the_name_meanwhile_does_neither(memory: Path) ->
     as_nobody(memory, f"mkdir {USUAL}")
     place = prepared()
     assert log_of_a_rank(place) == "hunter2"
-    assert leftovers.clean(place) == []
+    assert leftovers.clean(place).left == []
     assert list(memory.rglob("TOKEN")) == []
 
 
@@ -77,7 +77,7 @@ def test_secrets_are_removed_from_every_directory_of_this_user(memory: Path) -> 
     place = prepared()
     (memory / f"{USUAL}.random").mkdir(mode=0o700)
     assert place.secrets.parent.name == f"{USUAL}.random"
-    assert leftovers.clean(place) == []
+    assert leftovers.clean(place).left == []
     assert list(memory.rglob("TOKEN")) == []
 
 

@@ -119,7 +119,7 @@ def test_a_container_that_does_not_start_is_refused(made: HostRun, engine: Engin
 def test_an_engine_that_hangs_costs_the_limits_and_what_is_left_is_said(
     made: HostRun, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ddp_play.guard.leftovers.PING_S", 0.5)
+    monkeypatch.setattr("ddp_play.guard.leftover_containers.PING_S", 0.5)
     engine.slow = ("POST", "DELETE", "GET /_ping")
     found = container_program.run(made, spec(), (0.5, 1.0))
     assert found["program"]["problem"] == "no answer within 1.5 s"

@@ -70,14 +70,14 @@ def test_an_attempt_without_a_number_is_served_by_its_files(place: HostRun) -> N
 
 def test_an_ended_attempt_without_a_number_is_cleaned(place: HostRun) -> None:
     recorded(place, guard_pid=2**22 + 1)
-    assert leftovers.clean(place) == []
+    assert leftovers.clean(place).left == []
     assert not place.root.exists()
 
 
 @pytest.mark.parametrize("number", range(OLDEST_PROTOCOL, PROTOCOL + 1))
 def test_each_known_number_is_cleaned(place: HostRun, number: int) -> None:
     write_json(place.spec, {"protocol": number, "ranks": []})
-    assert leftovers.clean(place) == []
+    assert leftovers.clean(place).left == []
     assert not place.root.exists()
 
 
@@ -112,7 +112,7 @@ def test_an_unknown_format_is_named_and_never_changed(
 ) -> None:
     make(place)
     before = contents(tmp_path)
-    (left,) = leftovers.clean(place)
+    (left,) = leftovers.clean(place).left
     assert str(place.root) in left
     assert "left alone" in left
     monkeypatch.setenv("DDP_PLAY_HOST_DIR", str(tmp_path))
@@ -157,13 +157,13 @@ def test_a_preparation_that_was_interrupted_is_cleaned(place: HostRun, entries: 
     for entry in entries:
         path = place.root / entry.rstrip("/")
         path.mkdir() if entry.endswith("/") else path.touch()
-    assert leftovers.clean(place) == []
+    assert leftovers.clean(place).left == []
     assert not place.root.exists()
 
 
 def test_a_crash_that_left_an_empty_spec_is_cleaned(place: HostRun) -> None:
     place.spec.touch()
-    assert leftovers.clean(place) == []
+    assert leftovers.clean(place).left == []
     assert not place.root.exists()
 
 
@@ -243,7 +243,7 @@ def test_a_guard_of_a_later_number_and_its_ranks_are_left_alone(tmp_path: Path) 
         assert line.ask("open", **RUN)["error"] == "version"
     place = HostRun.at(f"{RUN['run']}.{RUN['token']}", 1, "h1")
     place = HostRun(tmp_path / "runs" / place.root.parent.name / place.root.name)
-    assert "left alone" in leftovers.clean(place)[0]
+    assert "left alone" in leftovers.clean(place).left[0]
     assert processes.alive(pid, ticks)
     os.kill(look(place)[0]["guard_pid"], signal.SIGTERM)
     wait_until(lambda: not processes.alive(pid, ticks), what="the end of the rank")

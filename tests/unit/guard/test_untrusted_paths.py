@@ -85,13 +85,13 @@ def test_removal_of_a_run_follows_no_link(tmp_path: Path) -> None:
         (tmp_path / "home" / name).write_bytes(b"years of work")
     as_nobody(run, f"mkdir -p a/b; ln -s {tmp_path / 'home'} a/b/link; ln -s {tmp_path / 'home'} sub")
     as_nobody(place.rank_dir(0), f"ln -s {tmp_path / 'home'} link")
-    left = leftovers.clean(place)
+    left = leftovers.clean(place).left
     assert not run.exists()
     assert sorted(path.name for path in (tmp_path / "home").iterdir()) == ["rendezvous-1", "thesis"]
     assert len(left) == 1
     assert "symbolic link" in left[0]
     assert [path.name for path in place.root.iterdir()] == ["spec.json"], "what is left has its record"
-    assert leftovers.clean(place) == [], "the link went with the directory"
+    assert leftovers.clean(place).left == [], "the link went with the directory"
     assert not place.root.exists()
 
 

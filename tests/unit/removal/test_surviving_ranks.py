@@ -44,11 +44,11 @@ def test_a_rank_that_survives_is_named_until_it_has_ended(
         row = {"pid": int(line), "ticks": processes.start_ticks(int(line)), "container": None}
         write_json(place.state, {"phase": "running", "boot": processes.boot_id(), "ranks": {"0": row}})
         named = [f"rank 0: process {row['pid']} did not end after SIGKILL"]
-        assert leftovers.clean(place, keep_src=keep_src) == named
-        assert leftovers.clean(place, keep_src=keep_src) == named
+        assert leftovers.clean(place, keep_src=keep_src).left == named
+        assert leftovers.clean(place, keep_src=keep_src).left == named
         assert sorted(path.name for path in place.root.iterdir()) == ["spec.json", *["src"] * keep_src, "state.json"]
         program.communicate(timeout=10)
-        assert leftovers.clean(place, keep_src=keep_src) == []
+        assert leftovers.clean(place, keep_src=keep_src).left == []
     assert (place.spec.exists(), place.src.exists(), place.state.exists()) == (keep_src, keep_src, False)
     assert place.root.exists() == keep_src
 
@@ -61,12 +61,12 @@ def test_what_a_cleanup_left_is_listed_and_named_again(tmp_path: Path, place: Ho
     write_json(place.state, {"phase": "running", "ranks": {"0": {"pid": None, "container": "r0"}}})
     assert leftovers.runs()[0]["uncollected"]
     named = [f"{tmp_path / 'file'}: Not a directory"]
-    assert leftovers.clean(place) == named
+    assert leftovers.clean(place).left == named
     (row,) = leftovers.runs()
     assert (row["uncollected"], row["unknown"], row["ranks"]["0"]["container"]) == (False, "", "r0")
-    assert leftovers.clean(place) == named
+    assert leftovers.clean(place).left == named
     (tmp_path / "file").unlink()
-    assert leftovers.clean(place) == []
+    assert leftovers.clean(place).left == []
     assert leftovers.runs() == []
 
 
@@ -82,5 +82,5 @@ def test_a_torchrun_whose_ranks_are_not_known_yet_ends_with_all_it_started(tmp_p
         guard.wait(10)
         rank = int(place.agent_log.read_text())
         assert processes.alive(rank, None)
-        assert leftovers.clean(place) == []
+        assert leftovers.clean(place).left == []
         assert not processes.alive(rank, None)
