@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -22,6 +21,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.machine import interrupt_on_signals
 from benchmarks.rivals.slurm_tools import TOOLS, Place, Wish, versions
 from benchmarks.slurm_failure_table import FAILURES, STARTED_S, Failure, Stand
 from tests.slurm.accounting import Accounting, lacking_accounting
@@ -201,8 +201,7 @@ def parse() -> argparse.Namespace:
 def main() -> None:
     """Play all, print the table."""
     options = parse()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)
+    interrupt_on_signals()
     if reason := lacking() or lacking_control_groups() or lacking_accounting():
         sys.exit(reason)
     names = tuple(f"{options.prefix}{number}" for number in (1, 2, 3))

@@ -14,7 +14,7 @@ from ddp_play.bundle.paths import read_json, write_json
 from ddp_play.errors import HostNotReady, UsageError
 from ddp_play.guard.protocol import BEGIN, END
 from ddp_play.planning.discovery_order import next_wave
-from ddp_play.planning.host_facts import facts_from_json
+from ddp_play.planning.host_facts import clock_offset, facts_from_json
 from ddp_play.planning.host_names import refuse_names
 from ddp_play.planning.short_lists import short_list
 
@@ -35,8 +35,7 @@ def checked_facts(answer: bytes, *, sent: float, received: float, inventory: dic
     try:
         facts: dict[str, Any] = json.loads(answer)
         _check_python(str(facts["python_version"]))
-        # The host read its clock between `sent` and `received`: within this interval the offset is 0.
-        facts["clock_offset_s"] = round(facts["clock"] - min(max(facts["clock"], sent), received), 3)
+        facts["clock_offset_s"] = round(clock_offset(facts["clock"], sent=sent, received=received), 3)
         facts["inventory"] = inventory
         facts_from_json("", facts)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:

@@ -17,6 +17,7 @@ from ddp_play.errors import DdpPlayError
 from ddp_play.planning.planner import gpu_problem, rank_count, what_makes_usable
 from ddp_play.planning.refused_hosts import Refused
 from ddp_play.planning.runtime_problems import load_image, runtime_problem
+from ddp_play.run.source_files import is_directory
 from ddp_play.run.source_snapshot import files_to_copy
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def _of_source(job: Job, hosts: tuple[HostFacts, ...]) -> Iterator[Finding]:
         yield Finding("job source", FAIL, error.message, "hosts get a copy of it", error.hint)
         return
     size = -(-sum(files.values()) // 1048576)
-    num_files = sum(not name.endswith("/") for name in files)
+    num_files = sum(not is_directory(name) for name in files)
     yield Finding("job source", OK, f"{job.source}: {counted(num_files, 'file')}, {size} MiB")
     yield _script(job, files)
     if not any(host.shared for host in hosts):

@@ -204,6 +204,11 @@ class Problem:
     hint: str = ""
 
 
+def clock_offset(clock: float, *, sent: float, received: float) -> float:
+    """Seconds that a host's clock is ahead of the controller's. It read it between these times: within them it is 0."""
+    return clock - min(max(clock, sent), received)
+
+
 def facts_from_json(name: str, data: dict[str, Any]) -> HostFacts:
     """HostFacts from the answer of the program plus `inventory` (host variables) and `clock_offset_s`."""
     inventory = data.get("inventory") or {}

@@ -41,16 +41,9 @@ from ddp_play.errors import (
     UsageError,
 )
 from ddp_play.run import requeue
-from ddp_play.run.playbook_stop import OWN_ACTION, PlaybookStop
+from ddp_play.run.playbook_stop import OWN_ACTION, TASK_EVENTS, PlaybookStop
 from ddp_play.run.report_start import start_report
 from ddp_play.run.stop_requests import NOT_STARTED
-
-TASK_EVENTS = {
-    "runner_on_ok": "ok",
-    "runner_on_failed": "failed",
-    "runner_on_unreachable": "unreachable",
-    "runner_on_skipped": "skipped",
-}
 
 
 def run_playbook(paths: RunPaths, passwords: Passwords, runner: PlaybookRunner) -> None:

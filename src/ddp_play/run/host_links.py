@@ -9,6 +9,7 @@ from ddp_play.bundle.format_version import format_stamp
 from ddp_play.engines.registry import engine_of
 from ddp_play.errors import HostNotReady, Interrupted
 from ddp_play.guard.protocol import WITHDRAWN, protocol_problem, run_key
+from ddp_play.planning.host_facts import clock_offset
 from ddp_play.run.host_channel import ProcessChannel, wait_any
 from ddp_play.run.host_frames import HostFrameError, checked
 from ddp_play.run.host_refusals import raise_not_opened, raise_refusal
@@ -116,8 +117,7 @@ class Gang:
         if why := protocol_problem(header):
             self._give_up(link, f"the program on this host was {why}")
             return
-        # the host read its clock some time after the login began: within this interval the offset is 0
-        link.clock_offset_s = header["clock"] - min(max(header["clock"], link.asked), time.time())
+        link.clock_offset_s = clock_offset(header["clock"], sent=link.asked, received=time.time())
         found = {name: bool(header.get(name, True)) for name in ("has_files", "has_logs")}
         link.place = HostPlace(header["dir"], header["secrets"], header["uid"], **found)
         link.uptime_s = header.get("uptime")

@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 OWN_ACTION = "ddp.play.run"
 # A request is this old before the playbook is ended: the event that the action has begun may be on its way.
 PATIENCE_S = 1.0
-RESULTS = ("runner_on_ok", "runner_on_failed", "runner_on_unreachable", "runner_on_skipped")
+# Events with the result of a task on a host -> its status in the journal.
+TASK_EVENTS = {
+    "runner_on_ok": "ok",
+    "runner_on_failed": "failed",
+    "runner_on_unreachable": "unreachable",
+    "runner_on_skipped": "skipped",
+}
 
 
 class PlaybookStop:
@@ -37,7 +43,7 @@ class PlaybookStop:
             return
         if event.get("event") == "playbook_on_task_start":
             self._in_action = True
-        elif event.get("event") in RESULTS:
+        elif event.get("event") in TASK_EVENTS:
             self._in_action = False
 
     def is_due(self) -> bool:

@@ -64,6 +64,11 @@ def list_files(root: Path, job: Job) -> dict[str, int]:
     return {name: found[name] for name in sorted(found, key=os.path.split)}
 
 
+def is_directory(name: str) -> bool:
+    """Is it the path of such a directory?"""
+    return name.endswith("/")
+
+
 def read_file(path: str, begin: Begin) -> None:
     """Read a file or link. UsageError if that is not possible, or if the file changes each time it is read."""
     try:

@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING
 from ddp_play.bundle.disk_space import is_full
 from ddp_play.errors import UsageError
 from ddp_play.guard.protocol import SOURCE_HEADER
-from ddp_play.run.source_files import SourceFile, list_files, read_file
+from ddp_play.run.source_files import SourceFile, is_directory, list_files, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -62,7 +62,7 @@ def read_snapshot(path: Path, digest: str) -> Snapshot:
         names = at + SOURCE_HEADER.size
         content = names + name_size + link_size
         name = os.fsdecode(archive[names : names + name_size])
-        if not name.endswith("/"):
+        if not is_directory(name):
             manifest[name] = (size, mtime_ns / 1e9)
         members.append(Member(name, at, content, content + size))
         at = content + size
@@ -102,7 +102,7 @@ def files_to_copy(job: Job) -> dict[str, int]:
             hint="set ddp_job_source to the directory of the script; a relative path counts from the playbook",
         )
     files = list_files(root, job)
-    if all(name.endswith("/") for name in files):
+    if all(map(is_directory, files)):
         raise UsageError(
             f"ddp_job_source: no files to copy in {root}",
             hint="put the script there, or correct ddp_job_source_include and ddp_job_source_exclude",
@@ -130,8 +130,8 @@ class _Packer:
         self.members: list[Member] = []
 
     def add(self, root: Path, name: str) -> None:
-        """Append a file, a link, or a directory without files, whose name ends with a slash."""
-        if name.endswith("/"):
+        """Append a file, a link, or a directory without files."""
+        if is_directory(name):
             self._begin(name, SourceFile(0, 0, b"", 0))
             return
         before, tries = self.digest.copy(), 0
