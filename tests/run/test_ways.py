@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import signal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ddp_play.planning.rendezvous import FILE_STORE_SCRIPT, TCP_STORE_SCRIPT
 from tests.run.conftest import LOCAL, Play, alive
 from tests.waiting import wait_until
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = [pytest.mark.dist, pytest.mark.runner]
 
@@ -67,9 +70,11 @@ sys.exit(7)
 """
 
 
-def test_under_torchrun_the_first_failure_has_its_rank_and_code(play: Play) -> None:
+def test_under_torchrun_the_first_failure_has_its_rank_and_code(play: Play, tmp_path: Path) -> None:
     play.write("code/own.py", FAILS)
-    done = play("run", play.job({"source": "code", "command": "python own.py", "launcher": "torchrun"}), "-i", LOCAL)
+    (tmp_path / "tmp").mkdir()
+    job = {"source": "code", "command": "python own.py", "launcher": "torchrun"}
+    done = play("run", play.job({**job, "env": {"TMPDIR": str(tmp_path / "tmp")}}), "-i", LOCAL)
     assert done.code == 7, done.err
     document = play.document()
     assert document["verdict"]["rank"] == 1
@@ -78,6 +83,7 @@ def test_under_torchrun_the_first_failure_has_its_rank_and_code(play: Play) -> N
     assert (rows[1]["exit_code"], rows[1]["stopped"]) == (7, False)
     assert "exitcode  : 7" in (play.newest() / "logs" / "torchrun-localhost.log").read_text()
     assert play.left_on_host() == []
+    assert list((tmp_path / "tmp").glob("torchelastic_*")) == []
 
 
 SAVES = """

@@ -66,6 +66,8 @@ def agent_env(context: RankContext, env: tuple[EnvVar, ...]) -> tuple[EnvVar, ..
     own = rank_dir(context)
     shared = [var for var in env if var.name not in BY_TORCHRUN and not _inside(var.value, own)]
     source = "plan: torchrun"
+    if not context.docker:  # by itself torchrun makes a directory in /tmp of the host and leaves it there
+        shared.append(EnvVar("PET_LOG_DIR", f"{HOST_DIR}/torchrun", source))
     shared += [
         EnvVar("PET_SIGNALS_TO_HANDLE", SIGNALS, source),
         EnvVar("PET_SHUTDOWN_TIMEOUT", str(max(1, math.ceil(context.job.grace))), "job: ddp_job_grace"),

@@ -77,6 +77,12 @@ def test_what_torchrun_sets_is_not_set_for_it() -> None:
     assert sources["RANK"] == sources["MASTER_PORT"] == "torchrun"
 
 
+@pytest.mark.parametrize(("values", "log_dir"), [({}, "<host_dir>/torchrun"), ({"image": "x"}, None)])
+def test_torchrun_makes_no_directory_in_tmp_of_a_host(values: dict[str, Any], log_dir: str | None) -> None:
+    agent = agents(*(dataclasses.replace(item, engine=engine()) for item in UNEVEN), **values)[0]
+    assert {var.name: var.value for var in agent.env}.get("PET_LOG_DIR") == log_dir
+
+
 def test_one_container_holds_a_hosts_ranks_and_their_share() -> None:
     facts = tuple(dataclasses.replace(item, engine=engine()) for item in UNEVEN)
     found = agents(*facts, image="team/train:2", cpus=2, memory="4g")
