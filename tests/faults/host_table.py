@@ -62,6 +62,16 @@ HOSTS = (
         check=hosts.is_swept_after_boot,
     ),
     Row(
+        "host shut down in order, ranks as processes",
+        lost("h2", 2),
+        hosts.shut_down_second,
+        job=LOST,
+        containers=False,
+        after=hosts.power_on,
+        on=("lab",),
+        check=hosts.is_swept_after_boot,
+    ),
+    Row(
         "head host powered off",
         # the shared directory stays until the head is back: its ranks may still write there
         dataclasses.replace(lost("h1", 0), remains={"h2": ("files",)}),

@@ -118,6 +118,14 @@ def power_off_head(scene: Scene) -> None:
     power_off(scene, "h1")
 
 
+def shut_down_second(scene: Scene) -> None:
+    """h2 shuts down in order: systemd ends ranks, engine and guard, each at a time of its own."""
+    scene.down.add("h2")
+    scene.notes["off"] = "h2"
+    scene.mark()
+    scene.stage.on("h2", "systemctl poweroff")
+
+
 def power_on(scene: Scene) -> None:
     """It has power again, and is up: its engine answers, and SSH does."""
     host = scene.notes.pop("off", None)

@@ -52,6 +52,15 @@ ATTEMPTS = (
         check=hosts.is_swept_after_boot,
     ),
     Row(
+        "spare takes over from a host that shuts down",
+        AFTER_A_LOSS,
+        hosts.shut_down_second,
+        job=RESTARTS,
+        after=hosts.power_on,
+        on=("lab",),
+        check=hosts.is_swept_after_boot,
+    ),
+    Row(
         "partitioned head, its rank 0 alive",
         AFTER_A_LOSS,
         hosts.cut_head,

@@ -80,6 +80,7 @@ class Guard:
             **self._identity,
             "phase": "ended" if self._ended else self.fence.phase,
             "reason": self.fence.reason,
+            "stopping_at": self.fence.stopping_at,
             "traffic_at": self.traffic.moved_at,
             "kernel_problem": self.kernel_log.problem,
             "agent": self.agent.identity() if self.agent else None,
@@ -212,6 +213,7 @@ class Guard:
         if self.agent is not None:
             self.agent.poll()
         if died := [rank for rank in lived if rank.failed]:
+            self.fence.notice_shutdown(died)
             self._read_kernel_log(died)
             self._note_full_disk(died)
         self._schedule_stop()

@@ -13,9 +13,9 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
-from . import processes
+from . import host_shutdown, processes
 from .orders import STOP, STOP_NOW
-from .protocol import ASKED_TO_END, LEASE_EXPIRED, MAX_DURATION, RANK_FAILED
+from .protocol import ASKED_TO_END, HOST_SHUTS_DOWN, LEASE_EXPIRED, MAX_DURATION, RANK_FAILED
 
 if TYPE_CHECKING:
     from .orders import Orders
@@ -37,6 +37,7 @@ class Fence:
         self._orders = orders
         self.phase = "prepared"
         self.reason = ""
+        self.stopping_at: Optional[float] = None  # time of the host's clock
         self.term_received = False
         self.tell: Callable[[], None] = lambda: None
         self._started_at = 0.0
@@ -125,7 +126,18 @@ class Fence:
             self.stop(order.get("reason", "stopped"), signum=signum, grace_s=float(order.get("grace_s", 30.0)))
         elif self.term_received:
             self.term_received = False
-            self.stop(ASKED_TO_END, signum=signal.SIGTERM, grace_s=self._limits["failure_grace_s"])
+            if self.phase == "running" and host_shutdown.is_under_way():
+                self._stop_for_shutdown()
+            else:
+                self.stop(ASKED_TO_END, signum=signal.SIGTERM, grace_s=self._limits["failure_grace_s"])
+
+    def notice_shutdown(self, died: List[Rank]) -> None:
+        """End the ranks if the host shuts down, which these ranks that failed were told before this guard."""
+        if self.phase == "running" and host_shutdown.ended_one_of(died):
+            self._stop_for_shutdown()
+
+    def _stop_for_shutdown(self) -> None:
+        self.stop(HOST_SHUTS_DOWN, signum=signal.SIGTERM, grace_s=self._limits["failure_grace_s"])
 
     def _enforce(self) -> None:
         if self.phase != "running":
@@ -157,7 +169,7 @@ class Fence:
         """Signal every running rank and kill it after `grace_s`. A later stop can only shorten the grace period."""
         kill_at = time.monotonic() + grace_s
         if self.phase == "running":
-            self.phase, self.reason = "stopping", reason
+            self.phase, self.reason, self.stopping_at = "stopping", reason, time.time()
         elif self._kill_at is not None and kill_at >= self._kill_at:
             return
         self._kill_at, self._signum = kill_at, signum

@@ -82,6 +82,7 @@ RANK_FAILED = "a rank on this host failed"
 MAX_DURATION = "max_duration reached"
 LEASE_EXPIRED = "no controller for longer than the lease"
 ASKED_TO_END = "the guard was asked to end"
+HOST_SHUTS_DOWN = "the host is shutting down"
 # In `detail` of a rank whose container somebody else removed.
 REMOVED = "removed from outside"
 

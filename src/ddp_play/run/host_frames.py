@@ -74,6 +74,7 @@ RANK = Record(
 )
 STATE_FIELDS = {
     "reason": str,
+    "stopping_at": float,
     "key": str,
     "traffic_at": float,
     "kernel_problem": str,

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ddp_play.errors import DdpPlayError, NotTakenOver
+from ddp_play.guard.protocol import HOST_SHUTS_DOWN
 
 if TYPE_CHECKING:
     from ddp_play.bundle.journal import Journal
@@ -87,6 +88,12 @@ def declare_stuck(gang: Gang, journal: Journal, view: GangView) -> None:
         else:
             link.lost = f"silent for {link.silent_s():.0f} s"
         journal.emit("host", host=name, state="lost", why=link.lost or link.ranks_lost)
+
+
+def gone(gang: Gang) -> dict[str, str]:
+    """Hosts that cannot take part in another attempt -> why."""
+    down = {link.name: HOST_SHUTS_DOWN for link in gang.links if link.state.get("reason") == HOST_SHUTS_DOWN}
+    return {**down, **{link.name: link.lost for link in gang.links if link.lost}}
 
 
 def has_ranks(link: Link) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.outcome import RankOutcome
+from ddp_play.guard.protocol import HOST_SHUTS_DOWN
+from ddp_play.run.restart_decision import BY_SIGNAL
 
 if TYPE_CHECKING:
     from ddp_play.bundle.writer import Bundle
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
 
 
 LOG_LINES = "lines of the log of rank"
+# The SIGTERM of a shutdown may reach ranks this long before their guard knows of it.
+SHUTDOWN_S = 5.0
 
 
 def outcomes(plan: Plan, gang: Gang, bundle: Bundle) -> tuple[RankOutcome, ...]:
@@ -49,8 +53,11 @@ def is_about_log(row: dict[str, Any]) -> bool:
 
 def _outcome(link: Link, rank: int, row: dict[str, Any], log_bytes: int) -> RankOutcome:
     state = row.get("state", "created")
-    if (link.lost or link.ranks_lost) and state != "exited":
-        return RankOutcome(rank, link.name, "lost", detail=link.lost or link.ranks_lost, started=row.get("started"))
+    why = "" if state == "exited" else link.lost or link.ranks_lost
+    if _was_shut_down(link, row) and (why or state == "exited"):
+        why = HOST_SHUTS_DOWN
+    if why:
+        return RankOutcome(rank, link.name, "lost", detail=why, started=row.get("started"))
     return RankOutcome(
         rank=rank,
         host=link.name,
@@ -67,6 +74,15 @@ def _outcome(link: Link, rank: int, row: dict[str, Any], log_bytes: int) -> Rank
         kernel=tuple(row.get("kernel") or ()),
         kernel_problem=str(link.state.get("kernel_problem") or ""),
     )
+
+
+def _was_shut_down(link: Link, row: dict[str, Any]) -> bool:
+    """Was this rank ended because its host shuts down? Some ranks handle the signal and exit with 0."""
+    if link.state.get("reason") != HOST_SHUTS_DOWN:
+        return False
+    told = (link.state.get("stopping_at") or 0.0) - SHUTDOWN_S
+    code = row.get("exit_code")
+    return row.get("stopped") or code in BY_SIGNAL or (not code and (row.get("ended") or told) >= told)
 
 
 def _controller_time(host_time: float | None, link: Link) -> float | None:

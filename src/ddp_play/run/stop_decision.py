@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ddp_play.guard.protocol import ASKED_TO_END, LEASE_EXPIRED, MAX_DURATION, RANK_FAILED
+from ddp_play.bundle.outcome import HOST_LOST
+from ddp_play.guard.protocol import ASKED_TO_END, HOST_SHUTS_DOWN, LEASE_EXPIRED, MAX_DURATION
 
 if TYPE_CHECKING:
     from ddp_play.bundle.outcome import RankOutcome
@@ -68,10 +69,10 @@ def decide(view: GangView, limits: Limits) -> Stop | None:
         return Stop("failure", reason, grace_s=limits.failure_grace_s)
     lost = [row for row in view.ranks if row.state == "lost"]
     if lost:
-        return Stop("host_lost", f"host {lost[0].host} was lost", grace_s=limits.failure_grace_s)
+        return Stop(HOST_LOST, f"host {lost[0].host} was lost", grace_s=limits.failure_grace_s)
     for host, why in view.guard_ends.items():
         if why in GUARD_STOPS:
-            grace = limits.grace_s if why != RANK_FAILED else limits.failure_grace_s
+            grace = limits.grace_s if why != HOST_SHUTS_DOWN else limits.failure_grace_s
             return Stop(GUARD_STOPS[why], f"{GUARD_REASONS.get(why, why)} (reported by {host})", limits.signal, grace)
     # Imports and compilers print nothing: until the first output, the start timeout applies if it is longer.
     limit_s = limits.idle_timeout_s if view.any_output else max(limits.idle_timeout_s, limits.start_timeout_s)
@@ -88,4 +89,5 @@ GUARD_STOPS = {
     MAX_DURATION: "max_duration",
     LEASE_EXPIRED: "lease",
     ASKED_TO_END: "stopped",
+    HOST_SHUTS_DOWN: HOST_LOST,
 }

@@ -17,7 +17,7 @@ from ddp_play.bundle.outcome import Outcome, RunStatus
 from ddp_play.bundle.sample_store import SampleStore
 from ddp_play.bundle.writer import BeyondEndError, Bundle
 from ddp_play.errors import DdpPlayError, DiskFull, Interrupted, UsageError
-from ddp_play.run import judged_outcome
+from ddp_play.run import judged_outcome, lost_hosts
 from ddp_play.run.artifact_rescue import order_for_head
 from ddp_play.run.attempt_assignment import links_of
 from ddp_play.run.attempt_result import Collected, NotStarted
@@ -30,7 +30,6 @@ from ddp_play.run.host_data import keep_data
 from ddp_play.run.host_frames import HostFrameError
 from ddp_play.run.host_links import Gang
 from ddp_play.run.kept_output import incomplete, is_collected, orders_to_keep
-from ddp_play.run.lost_hosts import STOP_SLACK_S, declare_stuck, end_ranks, give_up_on_lost_hosts, open_for_take_over
 from ddp_play.run.nccl_transport import TransportWatch
 from ddp_play.run.prepare_and_start import Starter
 from ddp_play.run.rank_observer import Observer
@@ -127,7 +126,7 @@ class Supervisor:
         """Follow ranks that run already to their end, from the state that the hosts report. Raises NotTakenOver."""
         judged = judged_outcome.stored(self.paths, self.assignment.attempt)
         ends = {"ends_the_run": self.stop_requests.ends_the_run(), "ranks_ended": judged is not None}
-        open_for_take_over(self.gang, self.journal, deadline_s=OPEN_S, **ends)
+        lost_hosts.open_for_take_over(self.gang, self.journal, deadline_s=OPEN_S, **ends)
         known = [link for link in self.gang.links if link.state]
         if not (known or judged):
             return NotStarted(
@@ -159,7 +158,7 @@ class Supervisor:
         if judged is None:
             self._watch()
         else:
-            end_ranks(self.gang, self.plan)
+            lost_hosts.end_ranks(self.gang, self.plan)
         undrained = drain(self.gang)
         if self.disk.wait_for_space(self.stop_requests):
             undrained = drain(self.gang)
@@ -168,7 +167,7 @@ class Supervisor:
         return Ended(
             self.assignment.num_ended + 1,
             judged or self._judge(),
-            unreachable={link.name: link.lost for link in self.gang.links if link.lost},
+            unreachable=lost_hosts.gone(self.gang),
             undrained=tuple(undrained),
             disk_full=self.bundle.disk_space.full,
         )
@@ -247,7 +246,7 @@ class Supervisor:
         while True:
             self.gang.pump(TICK_S)
             self.gang.keep_alive()
-            give_up_on_lost_hosts(self.gang, self.journal, host_timeout_s=self.limits.host_timeout_s)
+            lost_hosts.give_up_on_lost_hosts(self.gang, self.journal, host_timeout_s=self.limits.host_timeout_s)
             self.disk.resume_if_space()
             view = self.observer.view()
             self.observer.report(view)
@@ -261,7 +260,7 @@ class Supervisor:
                     self._captured = capture(self.gang, self.journal)
                 self._stop_ranks(decision)
             if time.monotonic() > self._kill_by:
-                declare_stuck(self.gang, self.journal, view)
+                lost_hosts.declare_stuck(self.gang, self.journal, view)
                 self._kill_by = float("inf")
 
     def _handle_stop_requests(self, *, before_start: bool = False) -> None:
@@ -279,7 +278,7 @@ class Supervisor:
         """Send `stop` to all guards. The first reason is kept, but any other reason replaces a stop request."""
         self.stop = self.stop if self.stop is not None and self.stop.kind != "stopped" else stop
         self._stop_now_sent = self._stop_now_sent or stop.now
-        self._kill_by = time.monotonic() + stop.grace_s + STOP_SLACK_S
+        self._kill_by = time.monotonic() + stop.grace_s + lost_hosts.STOP_SLACK_S
         self.journal.emit("stop", why=stop.kind, reason=stop.reason, grace_s=stop.grace_s, now=stop.now)
         self.bundle.update_run(status=str(RunStatus.STOPPING))
         self.stop_delivery.send(stop)

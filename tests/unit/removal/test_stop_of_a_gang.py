@@ -11,7 +11,7 @@ import pytest
 from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import write_json
 from ddp_play.guard.protocol import PROTOCOL, encode
-from ddp_play.run import supervisor
+from ddp_play.run import lost_hosts, supervisor
 from ddp_play.run.restart_decision import Ended, next_step
 from ddp_play.testing import refusal
 from tests.unit.run.conftest import OK, Make, Stage, done, make
@@ -26,8 +26,7 @@ def request(stage: Stage, name: str, reason: str) -> None:
 
 def test_ranks_that_survive_a_stop_are_not_waited_for_for_ever(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not before the grace period and the time to report are over, and the failure stays the reason."""
-    monkeypatch.setattr(supervisor, "STOP_SLACK_S", 0.5)
-    monkeypatch.setattr("ddp_play.run.lost_hosts.STOP_SLACK_S", 0.1)
+    monkeypatch.setattr(lost_hosts, "STOP_SLACK_S", 0.5)
     stage = make(2, failure_grace="1s")
     done(stage, "h1", exit_code=7)
     stage.on_follow("h2", stage.state("h2", "running"))

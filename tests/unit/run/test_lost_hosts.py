@@ -14,7 +14,7 @@ from ddp_play.bundle.paths import write_json
 from ddp_play.errors import NotTakenOver
 from ddp_play.guard.protocol import encode
 from ddp_play.run import judged_outcome
-from ddp_play.run.lost_hosts import declare_stuck, give_up_on_lost_hosts
+from ddp_play.run.lost_hosts import declare_stuck, give_up_on_lost_hosts, gone
 from ddp_play.run.stop_decision import GangView
 from tests.unit.run.conftest import OK, Make, Stage, done
 from tests.unit.run.test_collect_and_clean import gang_of
@@ -33,6 +33,28 @@ def test_a_guard_that_is_gone_is_a_lost_host(make: Make) -> None:
     )
     assert outcome.verdict.hint == "the files of all hosts are in the bundle", "nothing is left for attach to collect"
     assert "clean" in stage.far["h2"].kinds()
+
+
+@pytest.mark.parametrize("handler", ["none", "exits with 0"])
+def test_a_host_that_shuts_down_is_a_lost_host(make: Make, handler: str) -> None:
+    stage = make(2)
+    own = {"exit_code": 0, "signal": None} if handler == "exits with 0" else {}
+    stage.ends_on_stop("h1", **own)
+    down = "the host is shutting down"
+    ended = {"state": "exited", "ended": 3.0, "exit_code": 143, "signal": 15, "stopped": True, **own}
+    stage.on_follow("h2", stage.state("h2", "ended", reason=down, **ended))
+    outcome = stage.supervisor().run()
+    assert (outcome.verdict.kind, outcome.verdict.host, outcome.verdict.exit_code) == ("host_lost", "h2", 69)
+    assert outcome.verdict.message.endswith(f": {down}"), outcome.verdict.message
+
+
+def test_lost_hosts_and_those_that_shut_down_take_no_part_in_a_restart(make: Make) -> None:
+    links = gang_of(make(4)).links
+    links[1].lost = "silent for 30 s"
+    for link in links[:3]:
+        link.state = {"reason": "the host is shutting down" if link is links[2] else "a rank on this host failed"}
+    found = gone(SimpleNamespace(links=links))  # type: ignore[arg-type]
+    assert found == {"h2": "silent for 30 s", "h3": "the host is shutting down"}
 
 
 def test_a_silent_host_is_lost_after_its_timeout(make: Make) -> None:

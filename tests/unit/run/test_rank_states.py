@@ -68,6 +68,36 @@ def test_a_rank_that_had_exited_keeps_its_exit_code_when_its_host_is_lost(tmp_pa
     assert (row.state, row.exit_code, row.log_complete) == ("exited", 3, False)
 
 
+@pytest.mark.parametrize(
+    ("row", "state"),
+    [
+        ({"exit_code": 143, "stopped": True}, "lost"),
+        ({"exit_code": 1, "stopped": True}, "lost"),
+        ({"exit_code": 143}, "lost"),
+        ({"exit_code": 137}, "lost"),
+        ({"exit_code": 0, "ended": 109.0}, "lost"),  # by its handler of the signal
+        ({"exit_code": 0, "ended": 100.0}, "exited"),
+        ({"exit_code": 3, "ended": 109.0}, "exited"),
+        ({"state": "running", "exit_code": None}, "running"),
+    ],
+)
+def test_ranks_that_a_shutdown_ended_are_lost_with_their_host(tmp_path: Path, row: dict[str, Any], state: str) -> None:
+    made = gang(tmp_path)
+    ranks = {"1": {**EXITED, **row}}
+    made.link("h2").state = {"reason": "the host is shutting down", "stopping_at": 111.0, "ranks": ranks}
+    found = outcomes(PLAN, made, Bundle(RunPaths(tmp_path / "calm-otter-1")))[1]
+    assert (found.state, found.detail) == (state, "the host is shutting down" if state == "lost" else "")
+
+
+def test_a_host_that_shut_down_and_is_silent_now_was_shut_down(tmp_path: Path) -> None:
+    made = gang(tmp_path)
+    link = made.link("h2")
+    link.lost = "silent for 30 s"
+    link.state = {"reason": "the host is shutting down", "stopping_at": 111.0, "ranks": {"1": {"state": "running"}}}
+    found = outcomes(PLAN, made, Bundle(RunPaths(tmp_path / "calm-otter-1")))[1]
+    assert (found.state, found.detail) == ("lost", "the host is shutting down")
+
+
 def test_the_size_of_the_log_in_the_bundle_is_known(tmp_path: Path) -> None:
     log = RunPaths(tmp_path / "calm-otter-1").log(1)
     log.parent.mkdir(parents=True)

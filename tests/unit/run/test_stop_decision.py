@@ -68,6 +68,11 @@ CASES: list[tuple[str, GangView, Stop | None]] = [
         view(RUNNING, guard_ends={"h1": "the guard was asked to end"}),
         Stop("stopped", "the guard was asked to end (reported by h1)", "SIGUSR1", 30.0),
     ),
+    (
+        "a guard whose host shuts down",
+        view(RUNNING, guard_ends={"h1": "the host is shutting down"}),
+        Stop("host_lost", "the host is shutting down (reported by h1)", "SIGUSR1", 2.0),
+    ),
     ("a guard's own failure is seen at its rank", view(RUNNING, guard_ends={"h1": "a rank on this host failed"}), None),
     ("quiet but not too long", view(RUNNING, idle_s=60.0), None),
     (
