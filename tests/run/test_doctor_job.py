@@ -46,12 +46,17 @@ def test_a_job_that_can_run_runs(play: Play, source: Path) -> None:
     [
         ({"command": [sys.executable, "trian.py"]}, {}, "script", "trian.py is not in what is copied"),
         ({"source": "/no/such/tree"}, {}, "source", "/no/such/tree is not a directory"),
-        ({}, {"ddp_python": "/no/such/python"}, "runtime", "/no/such/python"),
         ({}, {"ddp_shared_dir": "/no/such/mount"}, "shared dir", "/no/such/mount: "),
-        ({"image": "no-such:image", "image_pull": "never"}, {}, "runtime", ""),
-        ({"backend": "nccl", "ranks_per_host": 9000}, {}, "gpus", "nccl allows one rank per GPU"),
+        *(
+            pytest.param(*row, marks=pytest.mark.long)
+            for row in (
+                ({}, {"ddp_python": "/no/such/python"}, "runtime", "/no/such/python"),
+                ({"image": "no-such:image", "image_pull": "never"}, {}, "runtime", ""),
+                ({"backend": "nccl", "ranks_per_host": 9000}, {}, "gpus", "nccl allows one rank per GPU"),
+            )
+        ),
     ],
-    ids=["script", "source", "python", "shared", "image", "gpus"],
+    ids=["script", "source", "shared", "python", "image", "gpus"],
 )
 def test_what_is_wrong_has_its_remedy_and_the_run_refuses_it(
     play: Play, source: Path, change: dict[str, Any], host: dict[str, str], name: str, value: str

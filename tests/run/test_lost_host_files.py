@@ -62,6 +62,7 @@ def begin(play: Play, inventory: Path, name: str, **variables: Any) -> subproces
     return child
 
 
+@pytest.mark.long
 def test_attach_collects_from_a_host_that_was_lost_and_is_back(play: Play, b: SshServer) -> None:
     """Plain gc removed them, and nothing could collect them."""
     hosts = inventory(play, b)

@@ -124,6 +124,7 @@ SHOW = "grep -c ' {mountpoint} ' /proc/self/mounts; findmnt -no SOURCE {mountpoi
 THEIRS = ["1", f"{SERVER}:/data", "rw,vers=4.1,hard"]
 
 
+@pytest.mark.long
 def test_the_line_of_the_site_returns_after_a_first_run_that_failed_at_the_mount(host: Host) -> None:
     script = """
     echo vers=4.2 > {work}/refuses; ! main first

@@ -77,7 +77,7 @@ def of_ranks(play: Play) -> list[tuple[str, str, bool]]:
         # node 1 is not a node of the kernel, which may use its memory as little as a rank
         ({"numa": "node"}, [(REST, str(len(ALLOWED) - 1), False), (FIRST, "1", True)]),
         ({}, [(REST, str(len(ALLOWED) - 1), False), (FIRST, "1", False)]),
-        ({"numa": "none"}, None),
+        pytest.param({"numa": "none"}, None, marks=pytest.mark.long),
     ],
 )
 def test_each_rank_runs_on_the_cpus_of_its_gpus_node(

@@ -31,7 +31,13 @@ def piped(play: Play, words: str, end: str) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
-@pytest.mark.parametrize("end", [">/dev/full", "| head -1", "2>&1 | head -1", ">&-", "2>/dev/full", ">/dev/full 2>&1"])
+@pytest.mark.parametrize(
+    "end",
+    [
+        *(">/dev/full", "| head -1", ">&-", ">/dev/full 2>&1"),
+        *(pytest.param(end, marks=pytest.mark.long) for end in ("2>&1 | head -1", "2>/dev/full")),
+    ],
+)
 def test_a_run_goes_on_and_its_exit_code_counts(play: Play, end: str) -> None:
     play.job({"command": [*FEW[:-1], FEW[-1] + "\nraise SystemExit(7)"], "check": "none"})
     code, err = piped(play, f"run job.yml -i {LOCAL}", end)
@@ -51,13 +57,13 @@ def test_characters_that_the_encoding_of_the_output_lacks_are_escaped(play: Play
     assert "localhost:0: \\u2588 50 %\n" in done.out
 
 
-@pytest.mark.parametrize("words", ["ps", "ps --json", "logs -", "results -"])
-def test_a_full_standard_output_is_named(play: Play, words: str) -> None:
+def test_a_full_standard_output_is_named(play: Play) -> None:
     assert play("run", play.job({"command": FEW, "check": "none"}), "-i", LOCAL).code == 0
-    code, err = piped(play, words, ">/dev/full")
-    assert code == 70
-    assert "standard output takes no more" in err
-    assert piped(play, words, ">&-")[0] == 0
+    for words in ("ps", "ps --json", "logs -", "results -"):
+        code, err = piped(play, words, ">/dev/full")
+        assert code == 70, words
+        assert "standard output takes no more" in err, words
+        assert piped(play, words, ">&-")[0] == 0, words
 
 
 @pytest.mark.long

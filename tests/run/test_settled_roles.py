@@ -94,6 +94,7 @@ def test_what_was_changed_by_hand_is_told_by_its_role(tmp_path: Path) -> None:
     assert found.said["h1"][-1] == "not as provisioned: nccl, as said above"
 
 
+@pytest.mark.long
 def test_a_file_of_the_site_is_as_wanted_while_there_are_no_settings(tmp_path: Path) -> None:
     theirs = tmp_path / "nccl.conf"
     theirs.write_text("NCCL_SOCKET_IFNAME=^lo\n")

@@ -93,7 +93,7 @@ def test_a_directory_that_cannot_be_made(play: Play) -> None:
     assert play("plan", play.cwd / "job.yml", "-i", LOCAL).code == 0
 
 
-@pytest.mark.parametrize("words", ["plan job.yml", "verify"])
+@pytest.mark.parametrize("words", ["plan job.yml", pytest.param("verify", marks=pytest.mark.long)])
 def test_the_directory_is_the_users_alone_whatever_makes_it(play: Play, words: str) -> None:
     play.job({"command": ["true"], "check": "none"})
     play(*words.split(), "-i", LOCAL)

@@ -48,7 +48,7 @@ def playbook(play: Play, *, after: bool) -> tuple[Path, Path]:
 
 
 @pytest.mark.parametrize("with_session", [False, True], ids=["alone", "session"])
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("after", [False, pytest.param(True, marks=pytest.mark.long)], ids=["before", "after"])
 def test_a_task_that_does_not_end_is_stopped(play: Play, *, after: bool, with_session: bool) -> None:
     job, began = playbook(play, after=after)
     if with_session:

@@ -46,11 +46,16 @@ def meet(play: Play, lines: tuple[str, ...], **variables: Any) -> Any:
     [
         (TCP_STORE_SCRIPT, {"init_method": "store"}),
         (FILE_STORE_SCRIPT, {"init_method": "store", "store": "file"}),
-        (FILE_STORE_SCRIPT, {"init_method": "store", "store": "file", "launcher": "torchrun"}),
         (USUAL, {"launcher": "torchrun"}),
-        (USUAL, {"launcher": "torchrun", "init_method": "tcp"}),
-        (USUAL, {"launcher": "torchrun", "init_method": "file"}),
         (USUAL, {"launcher": "torchrun", "rdzv": "c10d"}),
+        *(
+            pytest.param(*row, marks=pytest.mark.long)
+            for row in (
+                (FILE_STORE_SCRIPT, {"init_method": "store", "store": "file", "launcher": "torchrun"}),
+                (USUAL, {"launcher": "torchrun", "init_method": "tcp"}),
+                (USUAL, {"launcher": "torchrun", "init_method": "file"}),
+            )
+        ),
     ],
 )
 def test_a_script_meets_in_the_documented_lines(play: Play, lines: tuple[str, ...], variables: dict[str, Any]) -> None:
@@ -114,6 +119,7 @@ def test_a_stop_reaches_the_ranks_through_torchrun(play: Play) -> None:
     assert play.left_on_host() == []
 
 
+@pytest.mark.long
 def test_the_warning_before_the_end_reaches_the_ranks_under_torchrun(play: Play) -> None:
     play.write("code/own.py", SAVES)
     job = {"source": "code", "command": "python own.py", "launcher": "torchrun", "max_duration": 40, "warn_before": 25}
