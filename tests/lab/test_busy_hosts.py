@@ -126,6 +126,7 @@ def test_a_server_with_clients_is_not_restarted_and_its_directory_stays(lab3: La
     assert (disrupted["status"], disrupted.get("pending", "")) == ("changed", ""), disrupted
 
 
+@pytest.mark.long
 def test_exports_in_use_are_not_taken_away(lab3: Lab, site: Path) -> None:
     """New ones are made at once; what the file has stays until no client is connected, or with --disrupt."""
     path, row = "/etc/exports.d/ddp-play.exports", f"{EXPORT} 10.0.0.0/8(rw)"

@@ -188,6 +188,7 @@ def test_nothing_is_left_where_the_controller_is_killed(hung: Lab, tmp_path: Pat
     wait_until(lambda: hung.on("h2", NONE_LEFT) == "", timeout_s=60)  # `clean_hosts` looks for all else
 
 
+@pytest.mark.long
 def test_the_full_level_loads_the_torch_of_the_containers(torch_on_hosts: Lab, tmp_path: Path) -> None:
     path = job(tmp_path, {"hosts": 3, "command": ["python3", "-c", "pass"]})
     done = torch_on_hosts.play("check", path, "-i", str(torch_on_hosts.inventory), "--json", "--level", "full")

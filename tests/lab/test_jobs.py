@@ -35,6 +35,7 @@ def test_training_over_three_hosts(torch_on_hosts: Lab, tmp_path: Path, method: 
 
 
 @pytest.mark.usefixtures("clean_hosts")
+@pytest.mark.long
 def test_a_host_that_is_down_at_start(lab3: Lab, tmp_path: Path) -> None:
     subprocess.run(["docker", "pause", f"ddp-play-{lab3.name}-h3"], check=True, capture_output=True)
     try:

@@ -67,6 +67,7 @@ def test_an_engine_that_works_again_is_accepted(lab3: Lab, tmp_path: Path, boots
     assert lab3.on(HOST, "systemctl is-active docker.service", user="root") == "active"
 
 
+@pytest.mark.long
 def test_without_a_reading_only_the_sites_units_are_required(lab3: Lab, tmp_path: Path) -> None:
     assert verified(lab3, tmp_path, STOPPED, reads=False) == ""
     said = verified(lab3, tmp_path, STOPPED, reads=False, units=["docker.service", "ssh.service"])
