@@ -39,9 +39,10 @@ def differences(expected: Expected, measured: Measured, *, slack: float = SLACK)
         ("host", expected.host, verdict.get("host")),
         ("succeeds", not expected.ends, document.get("status") == "succeeded"),
         ("remains", dict(expected.remains), measured.remains),
-        ("missing", expected.missing, bool(document.get("missing"))),
         ("attempts", expected.attempts, document.get("attempt", 1)),
     ]
+    if expected.missing is not None:
+        wanted.append(("missing", expected.missing, bool(document.get("missing"))))
     rows = [f"{what} is {got!r}, expected {want!r}" for what, want, got in wanted if want != got]
     for what, limit, took in (
         ("the gang was stopped", expected.stopped_s, measured.stopped_s),

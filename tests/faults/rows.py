@@ -32,7 +32,7 @@ class Expected:
     clean_s: float = CLEAN_S  # from there to nothing of ours on any reachable host
     says: tuple[str, ...] = ()  # on the screen, in the message or the hint
     remains: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # host -> kinds of things still there
-    missing: bool = False  # something could not be brought home, and run.json says so
+    missing: bool | None = False  # something could not be brought home, and run.json says so; None: not asked
     attempts: int = 1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.outcome import RankOutcome
@@ -54,11 +55,11 @@ def is_about_log(row: dict[str, Any]) -> bool:
 def _outcome(link: Link, rank: int, row: dict[str, Any], log_bytes: int) -> RankOutcome:
     state = row.get("state", "created")
     why = "" if state == "exited" else link.lost or link.ranks_lost
-    if _was_shut_down(link, row) and (why or state == "exited"):
-        why = HOST_SHUTS_DOWN
+    shut_down = _was_shut_down(link, row)
     if why:
+        why = HOST_SHUTS_DOWN if shut_down else why
         return RankOutcome(rank, link.name, "lost", detail=why, started=row.get("started"))
-    return RankOutcome(
+    found = RankOutcome(
         rank=rank,
         host=link.name,
         state=state,
@@ -74,6 +75,7 @@ def _outcome(link: Link, rank: int, row: dict[str, Any], log_bytes: int) -> Rank
         kernel=tuple(row.get("kernel") or ()),
         kernel_problem=str(link.state.get("kernel_problem") or ""),
     )
+    return replace(found, state="lost", detail=HOST_SHUTS_DOWN) if shut_down and state == "exited" else found
 
 
 def _was_shut_down(link: Link, row: dict[str, Any]) -> bool:
