@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from tests.faults.measured import SLACK, differences
 from tests.faults.scene import Scene
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import pytest
 
     from tests.faults.measured import Measured
     from tests.faults.rows import Row
@@ -43,7 +43,11 @@ def play_row(row: Row, stage: Stage, directory: Path, *, where: str = "") -> Non
     played = Played(row, where or stage.name, None, ["did not come to an end that could be measured"])
     PLAYED.append(played)
     scene = Scene(row, stage, directory)
-    played.measured = scene.perform()
+    try:
+        played.measured = scene.perform()
+    except pytest.skip.Exception:
+        PLAYED.remove(played)
+        raise
     played.remark = scene.notes.get("remark", "")
     played.problems = differences(row.expected, played.measured)
     assert played.problems == [], played.measured.screen[-3000:]

@@ -12,6 +12,7 @@ from tests.run.conftest import LOCAL, Done, Play
 from tests.schemas import check
 
 pytestmark = [pytest.mark.dist, pytest.mark.runner]
+LONG = pytest.mark.long
 
 
 def of_job(done: Done) -> dict[str, dict[str, Any]]:
@@ -47,14 +48,9 @@ def test_a_job_that_can_run_runs(play: Play, source: Path) -> None:
         ({"command": [sys.executable, "trian.py"]}, {}, "script", "trian.py is not in what is copied"),
         ({"source": "/no/such/tree"}, {}, "source", "/no/such/tree is not a directory"),
         ({}, {"ddp_shared_dir": "/no/such/mount"}, "shared dir", "/no/such/mount: "),
-        *(
-            pytest.param(*row, marks=pytest.mark.long)
-            for row in (
-                ({}, {"ddp_python": "/no/such/python"}, "runtime", "/no/such/python"),
-                ({"image": "no-such:image", "image_pull": "never"}, {}, "runtime", ""),
-                ({"backend": "nccl", "ranks_per_host": 9000}, {}, "gpus", "nccl allows one rank per GPU"),
-            )
-        ),
+        pytest.param({}, {"ddp_python": "/no/such/python"}, "runtime", "/no/such/python", marks=LONG),
+        pytest.param({"image": "no-such:image", "image_pull": "never"}, {}, "runtime", "", marks=LONG),
+        pytest.param({"backend": "nccl", "ranks_per_host": 9000}, {}, "gpus", "one rank per GPU", marks=LONG),
     ],
     ids=["script", "source", "shared", "python", "image", "gpus"],
 )
