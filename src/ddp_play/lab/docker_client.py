@@ -79,14 +79,24 @@ def _no_engine(why: str) -> HostNotReady:
     return HostNotReady(f"no Docker engine answers at {engine_url()}: {why}", hint=hint)
 
 
+def _has_init(root: Path) -> bool:
+    try:
+        return (root / "proc/1/comm").read_text().strip() == "init"
+    except OSError:
+        return False
+
+
 def start_hint(root: Path = Path("/")) -> str:
-    """How an engine is installed or started on this machine, whose process 1 is not systemd in a container."""
+    """How an engine is installed or started on this machine, whose process 1 is no init in a container.
+
+    There Debian's /etc/init.d/docker ends at a `ulimit` that most containers may not raise.
+    """
     sudo = "" if os.geteuid() == 0 else "sudo "
     places = [os.environ.get("PATH", ""), *(str(root / name) for name in ("usr/local/sbin", "usr/sbin"))]
     is_installed = shutil.which("dockerd", path=os.pathsep.join(places)) is not None
     if (root / "run/systemd/system").is_dir():
         start = f"{sudo}systemctl start docker"
-    elif (root / "etc/init.d/docker").exists() or not is_installed:
+    elif _has_init(root):
         start = f"{sudo}service docker start"
     else:
         start = f"{sudo}sh -c 'dockerd >/var/log/dockerd.log 2>&1 &'"

@@ -13,6 +13,8 @@ from ddp_play.lab import docker_client
 if TYPE_CHECKING:
     from pathlib import Path
 
+BY_HAND = "sh -c 'dockerd >/var/log/dockerd.log 2>&1 &'"
+
 
 def test_no_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
@@ -25,10 +27,10 @@ def test_no_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ("files", "hint"),
     [
         (["usr/sbin/dockerd", "run/systemd/system/"], "start it (systemctl start docker) or install one ("),
-        (["usr/sbin/dockerd", "etc/init.d/docker"], "start it (service docker start) or install one ("),
-        (["usr/sbin/dockerd"], "start it (sh -c 'dockerd >/var/log/dockerd.log 2>&1 &') or install one ("),
+        (["usr/sbin/dockerd", "etc/init.d/docker", "proc/1/comm"], "start it (service docker start) or install one ("),
+        (["usr/sbin/dockerd", "etc/init.d/docker"], f"start it ({BY_HAND}) or install one ("),
         (["run/systemd/system/"], "install one (apt-get install docker.io; systemctl start docker)"),
-        ([], "install one (apt-get install docker.io; service docker start)"),
+        ([], f"install one (apt-get install docker.io; {BY_HAND})"),
     ],
 )
 def test_the_command_that_starts_it_fits_this_machine(
@@ -41,7 +43,8 @@ def test_the_command_that_starts_it_fits_this_machine(
         path = tmp_path / name
         (path if name.endswith("/") else path.parent).mkdir(parents=True, exist_ok=True)
         if not name.endswith("/"):
-            path.touch(mode=0o755)
+            path.write_text("init\n")
+            path.chmod(0o755)
     assert docker_client.start_hint(tmp_path).startswith(hint)
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     assert "sudo apt-get install docker.io" in docker_client.start_hint(tmp_path)
