@@ -10,6 +10,8 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, List
 
+from .rank_failure import signal_in
+
 if TYPE_CHECKING:
     from .ranks import Rank
 
@@ -25,8 +27,7 @@ BY_SHUTDOWN = (signal.SIGTERM, signal.SIGKILL)
 
 def ended_one_of(ranks: List[Rank]) -> bool:
     """Whether one of these failed ranks was ended because the host shuts down."""
-    codes = tuple(128 + number for number in BY_SHUTDOWN)
-    return any(rank.row["exit_code"] in codes for rank in ranks) and is_under_way()
+    return any(signal_in(rank.row["exit_code"]) in BY_SHUTDOWN for rank in ranks) and is_under_way()
 
 
 def is_under_way() -> bool:

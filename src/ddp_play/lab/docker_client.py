@@ -87,9 +87,10 @@ def _has_init(root: Path) -> bool:
 
 
 def start_hint(root: Path = Path("/")) -> str:
-    """How an engine is installed or started on this machine, whose process 1 is no init in a container.
+    """How an engine is installed or started on this machine.
 
-    There Debian's /etc/init.d/docker ends at a `ulimit` that most containers may not raise.
+    By hand where process 1 is no init, as in most containers: Debian's /etc/init.d/docker needs a higher `ulimit` than
+    they allow.
     """
     sudo = "" if os.geteuid() == 0 else "sudo "
     places = [os.environ.get("PATH", ""), *(str(root / name) for name in ("usr/local/sbin", "usr/sbin"))]

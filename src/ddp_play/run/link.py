@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ddp_play.guard.protocol import HOST_SHUTS_DOWN
 from ddp_play.run.host_files import HostFiles
 
 if TYPE_CHECKING:
@@ -46,6 +47,11 @@ class Link:
     def connected(self) -> bool:
         """Does it have a channel that is not broken?"""
         return self.channel is not None and not self.channel.broken
+
+    @property
+    def shuts_down(self) -> bool:
+        """Did its guard say that the host shuts down?"""
+        return bool(self.state.get("reason") == HOST_SHUTS_DOWN)
 
     def silent_s(self) -> float:
         """Seconds since the host's last message, without those in which the controller was stalled."""

@@ -92,8 +92,7 @@ def declare_stuck(gang: Gang, journal: Journal, view: GangView) -> None:
 
 def gone(gang: Gang) -> dict[str, str]:
     """Hosts that cannot take part in another attempt -> why."""
-    down = {link.name: HOST_SHUTS_DOWN for link in gang.links if link.state.get("reason") == HOST_SHUTS_DOWN}
-    return {**down, **{link.name: link.lost for link in gang.links if link.lost}}
+    return {link.name: link.lost or HOST_SHUTS_DOWN for link in gang.links if link.lost or link.shuts_down}
 
 
 def has_ranks(link: Link) -> bool:

@@ -54,10 +54,8 @@ def is_about_log(row: dict[str, Any]) -> bool:
 
 def _outcome(link: Link, rank: int, row: dict[str, Any], log_bytes: int) -> RankOutcome:
     state = row.get("state", "created")
-    why = "" if state == "exited" else link.lost or link.ranks_lost
-    shut_down = _was_shut_down(link, row)
-    if why:
-        why = HOST_SHUTS_DOWN if shut_down else why
+    if (link.lost or link.ranks_lost) and state != "exited":
+        why = HOST_SHUTS_DOWN if link.shuts_down else link.lost or link.ranks_lost
         return RankOutcome(rank, link.name, "lost", detail=why, started=row.get("started"))
     found = RankOutcome(
         rank=rank,
@@ -75,15 +73,14 @@ def _outcome(link: Link, rank: int, row: dict[str, Any], log_bytes: int) -> Rank
         kernel=tuple(row.get("kernel") or ()),
         kernel_problem=str(link.state.get("kernel_problem") or ""),
     )
-    return replace(found, state="lost", detail=HOST_SHUTS_DOWN) if shut_down and state == "exited" else found
+    if state == "exited" and link.shuts_down and _by_shutdown(row, link.state.get("stopping_at") or 0.0):
+        return replace(found, state="lost", detail=HOST_SHUTS_DOWN)
+    return found
 
 
-def _was_shut_down(link: Link, row: dict[str, Any]) -> bool:
-    """Was this rank ended because its host shuts down? Some ranks handle the signal and exit with 0."""
-    if link.state.get("reason") != HOST_SHUTS_DOWN:
-        return False
-    told = (link.state.get("stopping_at") or 0.0) - SHUTDOWN_S
-    code = row.get("exit_code")
+def _by_shutdown(row: dict[str, Any], stopping_at: float) -> bool:
+    """Did this rank end because its host shuts down? Some handle the signal and exit with 0."""
+    code, told = row.get("exit_code"), stopping_at - SHUTDOWN_S
     return row.get("stopped") or code in BY_SIGNAL or (not code and (row.get("ended") or told) >= told)
 
 
