@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 # A guard sends its state at once when a channel connects.
 STATE_S = 2.0
 RECONNECT_S = 0.5
+# Each heartbeat that is passed on wakes the guard: not sooner than this after the last, but ten times in a lease.
+RENEW_S = 1.5
 # Field of a state that a guard tells, and that its file lacks: why the file cannot be written.
 DISK_PROBLEM = "disk_problem"
 
@@ -53,6 +55,8 @@ class GuardLink:
         self._tried = float("-inf")
         self._stamp: Any = None
         self._sent: Optional[Dict[str, Any]] = None
+        self._renewed_s = float("-inf")  # of the host's uptime
+        self._renew_s: Optional[float] = None
 
     def _connected(self, *, at_once: bool = True) -> Optional[ControlClient]:
         """The connection; `at_once`: try even if there was no guard a moment ago."""
@@ -95,13 +99,19 @@ class GuardLink:
         self.place.order(name, value)
 
     def renew(self, seen_s: float) -> None:
-        """Renew the lease. A host that cannot store it must not count as silent."""
+        """Renew the lease, if that is due. A host that cannot store it must not count as silent."""
+        if self._renew_s is None:
+            limits = (read_json(self.place.spec) or {}).get("limits", {})
+            self._renew_s = min(RENEW_S, float(limits.get("lease_s") or 10 * RENEW_S) / 10)
+        if seen_s - self._renewed_s < self._renew_s:
+            return
         with contextlib.suppress(OSError):
             client = self._connected()
             if client is not None:
                 client.beat(seen_s)
             elif self.place.root.is_dir():
                 self.place.renew_lease(seen_s)
+            self._renewed_s = seen_s
 
     def fresh(self) -> Optional[Dict[str, Any]]:
         """The state, if it has changed since the last call or since `again`."""

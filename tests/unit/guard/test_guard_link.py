@@ -194,6 +194,29 @@ def test_a_guard_that_listens_gets_the_lease_and_its_directory_none(place: HostR
     assert not place.lease.exists()
 
 
+@pytest.mark.parametrize(
+    ("lease_s", "passed_on"),
+    [(0.0, [10.0, 12.0, 14.0]), (60.0, [10.0, 12.0, 14.0]), (5.0, [10.0, 11.0, 12.0, 13.0, 14.0])],
+)
+def test_every_second_heartbeat_wakes_the_guard_unless_its_lease_is_short(
+    place: HostRun, link: GuardLink, lease_s: float, passed_on: list[float]
+) -> None:
+    write_json(place.spec, {"limits": {"lease_s": lease_s}})
+    beats: list[float] = []
+    link._client = SimpleNamespace(is_open=True, beat=beats.append, close=lambda: None)  # type: ignore[assignment]
+    for seen_s in (10.0, 11.0, 12.0, 13.0, 14.0):
+        link.renew(seen_s)
+    assert beats == passed_on
+
+
+def test_a_heartbeat_that_could_not_be_stored_is_followed_by_the_next(place: HostRun, link: GuardLink) -> None:
+    place.lease.mkdir()
+    link.renew(10.0)
+    place.lease.rmdir()
+    link.renew(11.0)
+    assert place.lease_seen_s() == 11.0
+
+
 @pytest.mark.parametrize(("first", "calls"), [({"phase": "running"}, ["hello"]), (None, ["close"])])
 def test_only_a_guard_that_tells_its_state_is_greeted(
     link: GuardLink, monkeypatch: pytest.MonkeyPatch, first: dict[str, Any] | None, calls: list[str]
