@@ -120,7 +120,7 @@ class ActionModule(ActionBase):
             hosts,
             asking.rows,
             secrets=secrets,
-            places=variable_places(variables, [PREFIX + name for name in Job.model_fields]),
+            places=variable_places(variables, discover_action.our_variables(variables)),
             playbook_dir=str(variables.get("playbook_dir", ".")),
             paths=paths,
         )

@@ -49,9 +49,9 @@ def plan_job(
     """Make the plan and the run's directory, `paths`.
 
     `hosts`: those of the play. `ask` returns `facts` and `route`, or `problem`, of each of the hosts that it is given,
-    and the places of its `variables`. `places`: those of the job's variables.
+    and the places of its `variables`. `places`: those of the ddp_* variables of the play, read on one of its hosts.
     """
-    job = _checked(parse_job({k: v for k, v in values.items() if v is not None}, places), playbook_dir)
+    job = _checked_job(values, places, playbook_dir)
     if os.environ.get(DESCRIBE_ENV):
         return _describe_job(job, paths)
     discovered = discover_in_waves(job, hosts, ask)
@@ -143,8 +143,10 @@ def record_failure(error: DdpPlayError, paths: RunPaths) -> None:
     write_json(paths.run, document)
 
 
-def _checked(job: Job, playbook_dir: str) -> Job:
+def _checked_job(values: Mapping[str, Any], places: Mapping[str, str], playbook_dir: str) -> Job:
     """The job of this play's engine, with an absolute path of its source."""
+    check_names(places)  # first: the right name of a misspelt variable counts as not set
+    job = parse_job({name: value for name, value in values.items() if value is not None}, places)
     _check_engine(job)
     if not job.source:
         return job

@@ -117,6 +117,19 @@ def test_the_error_of_a_refused_plan_is_in_run_json(
     assert not (tmp_path / "r1" / "plan.json").exists()
 
 
+def test_a_misspelt_variable_of_the_play_is_refused_before_any_host_is_asked() -> None:
+    """It used to wait for all hosts, of which one may not answer, and to tell first that the right one is not set."""
+
+    def ask(_job: object, _hosts: list[str]) -> dict[str, Any]:
+        raise AssertionError("a host was asked")
+
+    with pytest.raises(UsageError, match=r"job.yml:9: unknown variable ddp_job_comand; did you mean ddp_job_command\?"):
+        plan_action.plan_job(
+            {}, ["h1"], ask, secrets=JobSecrets({}), places={"ddp_job_comand": "job.yml:9"}, playbook_dir="/play",
+            paths=plan_action.run_paths(),
+        )  # fmt: skip
+
+
 def test_a_host_that_was_not_discovered_is_named() -> None:
     with pytest.raises(HostNotReady, match="h2: it was not discovered"):
         plan_job(found={**FOUND, "h2": {}})
