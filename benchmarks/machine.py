@@ -11,7 +11,7 @@ from importlib.metadata import version
 
 
 def describe() -> dict[str, object]:
-    """Processors, memory, kernel and current load of the machine, and the versions under test."""
+    """Processors, memory, kernel, current load and speed of the machine, and the versions under test."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "cpus": os.cpu_count(),
@@ -21,6 +21,7 @@ def describe() -> dict[str, object]:
         "docker": _engine(),
         "ddp_play": version("ddp-play"),
         "load_average": os.getloadavg(),
+        "loop_ms": _loop_ms(),
         "measured": time.strftime("%Y-%m-%d %H:%M:%S"),
     }
 
@@ -29,6 +30,14 @@ def interrupt_on_signals() -> None:
     """Let SIGINT, SIGTERM and SIGHUP interrupt this program, also in the background: it then removes its lab."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
+
+
+def _loop_ms() -> float:
+    """CPU time of a fixed loop. What shares the hardware can make a machine half as fast without a load of its own."""
+    began = time.process_time()
+    for _ in range(1_000_000):
+        pass
+    return round(1000 * (time.process_time() - began), 1)
 
 
 def _engine() -> str:
