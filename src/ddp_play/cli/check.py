@@ -77,7 +77,8 @@ def check(
     with error_boundary():
         check_self_test.run_if_wanted(tested, has_hosts=bool(inventory or playbook), as_json=as_json)
         choice = wanted.choice(of_job=playbook is not None)
-        request = ansible.request(playbook, _asked(inventory, level))
+        _refuse_unknown(level)
+        request = ansible.request(playbook, inventory) if playbook else ansible.request_for_hosts(inventory)
         passwords, scope, began = _begin(ansible, wanted.scope(level), inventory)
         ask, asked = check_job.ask_hosts_of if playbook else _ask_hosts, Asked(request.inventory, request.options)
         fleet, about_job = ask(choice.asking(request), passwords, scope, asked)
@@ -99,7 +100,8 @@ def _begin(
     """Passwords, and the scope without the time in which they were typed; then the check begins, and says so."""
     came = time.monotonic()
     passwords, began = ansible.passwords(), time.monotonic()
-    console.note(f"checking the hosts of {', '.join(inventory or ())}, level {scope.level}{TAKES.get(scope.level, '')}")
+    of = ", ".join(inventory or ()) or "the inventory of Ansible's configuration"
+    console.note(f"checking the hosts of {of}, level {scope.level}{TAKES.get(scope.level, '')}")
     return passwords, scope.later(began - came), began
 
 
@@ -130,13 +132,9 @@ def show_all(
     marked.show()
 
 
-def _asked(inventory: list[str] | None, level: str) -> list[str]:
-    """The inventories. UsageError without any, and for an unknown level."""
+def _refuse_unknown(level: str) -> None:
     if level not in LEVELS:
         raise UsageError(f"no level {level}", hint=f"the levels are: {', '.join(LEVELS)}")
-    if not inventory:
-        raise UsageError("no inventory: -i was not given", hint="give -i INVENTORY")
-    return inventory
 
 
 def document(findings: tuple[Finding, ...], level: str, fleet: Fleet, records: OwnRecords) -> dict[str, Any]:

@@ -87,7 +87,7 @@ def _show(found: Leftovers, *, yes: bool = False, sources: bool = False) -> None
         kept = "" if sources else "; --sources removes them"
         console.line(f"{host}: {bytes_text(num_bytes)} of sources, kept so that later runs send less{kept}")
     if found.empty:
-        console.line("no leftovers of runs")
+        console.line("no leftovers of runs" + (" on the hosts that answered" if found.problems else ""))
     if not yes and not (found.empty and not (sources and found.sources)):
         console.note("repeat the command with --yes to remove them")
 

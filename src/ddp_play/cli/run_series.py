@@ -14,7 +14,7 @@ from ddp_play.bundle.run_ids import new_run_id
 from ddp_play.cli import console, options
 from ddp_play.cli.run import stop_interrupted, stop_on_term, watch
 from ddp_play.cli.run_start import start_run
-from ddp_play.errors import Interrupted, UsageError
+from ddp_play.errors import Interrupted
 from ddp_play.measuring.measurement_runs import FinishedRun, NextRun, as_one, measurement_variants, request_for
 from ddp_play.run.dry_run import dry_run
 
@@ -52,8 +52,6 @@ def run_variants(
 
     `next_run` decides from the runs of a variant whether another one goes on after them.
     """
-    if not inventory:
-        raise UsageError("no inventory: -i was not given", hint=f"ddp-play {verb} -i INVENTORY")
     request = ansible.request(str(collection_root() / "playbooks" / f"{verb}.yml"), inventory)
     passwords = ansible.passwords()
     variants = measurement_variants(

@@ -90,7 +90,6 @@ def test_the_answer_for_programs_fits_its_schema() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["check"], "give -i INVENTORY"),
         (["check", "-i", "h1,", "--level", "soak"], "the levels are: quick, full, burn-in"),
         (["check", "-i", "h1,", "--within", "2s"], "give 5s or more"),
         (["check", "-i", "h1,", "--html", "/nowhere/x.html"], "mkdir -p /nowhere"),

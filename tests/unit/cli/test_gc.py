@@ -46,6 +46,8 @@ def test_a_container_and_nothing_at_all(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().out.splitlines() == ["h1: run a attempt 1 of ops: container 0123456789ab (exited)"]
     _show(Leftovers())
     assert capsys.readouterr().out.splitlines() == ["no leftovers of runs"]
+    _show(Leftovers(problems={"h2": "unreachable"}))
+    assert capsys.readouterr().out.splitlines() == ["no leftovers of runs on the hosts that answered"]
 
 
 def test_with_yes_nothing_is_to_be_repeated(capsys: pytest.CaptureFixture[str]) -> None:

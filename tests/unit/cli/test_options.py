@@ -83,7 +83,9 @@ def test_only_the_demo_has_an_inventory_of_its_own(tmp_path: Path, monkeypatch: 
     assert options.Ansible().request_for_hosts(["h1,h2,"]).inventory == ("h1,h2,",)
 
 
-@pytest.mark.parametrize("words", [["gc"], ["gc", "--yes"], ["top", "--once"], ["usage"]])
+@pytest.mark.parametrize(
+    "words", [["gc"], ["gc", "--yes"], ["top", "--once"], ["usage"], ["check"], ["bench"], ["collectives"]]
+)
 def test_a_verb_about_hosts_asks_nobody_without_an_inventory(
     words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
