@@ -6,7 +6,9 @@ import os
 import re
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,7 +23,7 @@ from ddp_play.lab.spec import Distro
 from tests.waiting import wait_until
 
 from .conftest import Lab
-from .rank_jobs import SLIM, fresh, job
+from .rank_jobs import SLIM, document, fresh, job
 
 
 def load(lab: Lab, *options: str) -> tuple[str, str]:
@@ -36,6 +38,11 @@ def load(lab: Lab, *options: str) -> tuple[str, str]:
 def forget(lab: Lab, host: str) -> None:
     """No image is left on the host."""
     lab.on(host, "docker image ls --quiet --no-trunc | sort -u | xargs --no-run-if-empty docker image rm --force")
+
+
+def pulls(lab: Lab, host: str) -> bool:
+    """Whether a client of the host's engine pulls an image."""
+    return "docker pull" in lab.on(host, "ps -eo args")
 
 
 @pytest.fixture
@@ -72,6 +79,41 @@ def test_a_job_pulls_from_the_registry_and_only_with_the_authority(lab3: Lab, se
     logs = [lab3.home / "runs" / name / "logs" / f"rank-{rank}.log" for rank in range(4)]
     assert [log.read_text() for log in logs] == ["from the registry\n"] * 4
     assert "pulled by 2 hosts, 1 host already had it" in load(lab3)[0]
+
+
+@pytest.fixture
+def slow_pulls(lab3: Lab, served: str) -> Iterator[str]:
+    """h2 and h3 pull the image from h1 at 2 Mb/s, and neither has it; in the end h3 is not paused."""
+    for host in ("h2", "h3"):
+        forget(lab3, host)
+    lab3.on("h1", "tc qdisc add dev eth0 root tbf rate 2mbit burst 32kbit latency 400ms", user="root")
+    try:
+        yield served
+    finally:
+        subprocess.run(["docker", "unpause", f"ddp-play-{lab3.name}-h3"], capture_output=True, check=False)
+        lab3.on("h1", "tc qdisc del dev eth0 root", user="root")
+
+
+@pytest.mark.long
+def test_a_host_that_freezes_while_it_pulls_is_named_and_the_others_leave_off(
+    lab3: Lab, slow_pulls: str, tmp_path: Path
+) -> None:
+    """Its kernel still answers TCP, so the run used to wait for it as long as a pull may take."""
+    name = fresh("frozen")
+    playbook = job(tmp_path, {"image": slow_pulls, "command": ["true"]})
+    begun = lab3.play("run", playbook, "-i", str(lab3.inventory), "-l", "h2,h3", "--name", name, "-d")
+    assert begun.returncode == 0, begun.stderr
+    for host in ("h2", "h3"):
+        wait_until(partial(pulls, lab3, host), timeout_s=60)
+    subprocess.run(["docker", "pause", f"ddp-play-{lab3.name}-h3"], check=True, capture_output=True)
+    began = time.monotonic()
+    ended = lab3.play("attach", name, timeout_s=300)
+    assert time.monotonic() - began < 200  # 60 s of silence, and 60 s for its cleanup
+    assert ended.returncode == 69, ended.stdout + ended.stderr
+    verdict = document(lab3, name)["verdict"]["message"]
+    assert re.search(r"^h3: no answer to prepare, and its last message came 6\d s ago$", verdict, re.MULTILINE), verdict
+    assert "h2" not in verdict
+    assert not pulls(lab3, "h2")
 
 
 def test_without_tls_the_hosts_pull_over_their_loopback(lab3: Lab) -> None:

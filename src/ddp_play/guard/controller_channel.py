@@ -31,6 +31,7 @@ from .artifact_collection import fetch
 from .flight_recorder_analysis import Dumps
 from .format_check import refuse_unknown
 from .guard_link import GuardLink
+from .heartbeats import beating
 from .late_orders import LateOrders
 from .log_following import Following
 from .order_stream import OrderStream
@@ -173,13 +174,10 @@ class Channel:
         if guard is not None and seen is not None:
             guard.renew(float(seen))
         state, alive = guard.look() if guard is not None else ({}, False)
-        self.send(
-            "beat",
-            id=header.get("id", 0),
-            clock=time.time(),
-            uptime=processes.uptime_s(),
-            guard_gone=bool(state) and not alive and state["phase"] != "ended",
-        )
+        self._beat(header.get("id", 0), guard_gone=_is_gone(state, alive=alive))
+
+    def _beat(self, number: int = 0, *, guard_gone: bool = False) -> None:
+        self.send("beat", id=number, clock=time.time(), uptime=processes.uptime_s(), guard_gone=guard_gone)
 
     def on_lease_port(self, header: Header, _payload: bytes) -> None:
         """Lease a rendezvous port for this attempt."""
@@ -194,13 +192,16 @@ class Channel:
         self.send("queued", **self.queue.look(slot_queue.ticket_of(header, self._the_place().run_key)))
 
     def on_prepare(self, header: Header, _payload: bytes) -> None:
-        """Prepare the attempt: everything but the start of the ranks."""
+        """Prepare the attempt, with heartbeats: everything but the start of the ranks."""
         if self.lease is not None:  # the guard takes it over
             self.lease.handle.close()
             self.lease = None
         place = self._attended_place()
         secrets, registry = header.get("secrets") or {}, header.get("registry") or {}
-        state = attempt_preparation.prepare(place, header["spec"], secrets, registry, withdrawn=self.orders.withdrawn)
+        with beating(self._beat):
+            state = attempt_preparation.prepare(
+                place, header["spec"], secrets, registry, withdrawn=self.orders.withdrawn
+            )
         self.queue.leave()  # the guard has the slots
         self.send("prepared", guard_pid=state["guard_pid"])
 
@@ -252,12 +253,8 @@ class Channel:
     def on_fetch(self, header: Header, _payload: bytes) -> None:
         """Send results and artifacts, and heartbeats while nothing is sent."""
         state, alive = self._the_guard().look()  # before files are read with the rights of the ranks' user
-        gone = bool(state) and not alive and state["phase"] != "ended"
-
-        def beat() -> None:
-            self.send("beat", id=0, clock=time.time(), uptime=processes.uptime_s(), guard_gone=gone)
-
-        self.send("fetched", **fetch(self._the_place(), header, self.send, beat))
+        gone = _is_gone(state, alive=alive)
+        self.send("fetched", **fetch(self._the_place(), header, self.send, lambda: self._beat(guard_gone=gone)))
 
     def on_dump(self, header: Header, payload: bytes) -> None:
         """Append a piece to the flight recorder dump of a rank, which may have run on another host."""
@@ -285,6 +282,10 @@ class Channel:
     def on_bye(self, _header: Header, _payload: bytes) -> None:
         """End this process: the controller is done."""
         self.open = False
+
+
+def _is_gone(state: Header, *, alive: bool) -> bool:
+    return bool(state) and not alive and state["phase"] != "ended"
 
 
 def main(_arguments: List[str]) -> None:

@@ -15,11 +15,12 @@ from ddp_play.bundle.paths import write_json
 from ddp_play.errors import DdpPlayError, InternalError
 from ddp_play.planning.launch_placeholders import RUN_ID, RUN_KEY, bind
 from ddp_play.run.attempt_assignment import links_of
-from ddp_play.run.collect_and_clean import CLEAN_S, SILENCE_S, rows_of, shared_with_lost_head
+from ddp_play.run.collect_and_clean import CLEAN_S, rows_of, shared_with_lost_head
 from ddp_play.run.collection_progress import longest_s
 from ddp_play.run.host_files import keep_piece
 from ddp_play.run.host_links import Gang
 from ddp_play.run.host_spec import run_paths, user_of_ranks
+from ddp_play.run.link import SILENCE_S, Link
 
 if TYPE_CHECKING:
     from ddp_play.bundle.journal import Journal
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from ddp_play.guard.protocol import Frame
     from ddp_play.planning.plan_document import HostPlan
     from ddp_play.run.attempt_assignment import Assignment
-    from ddp_play.run.link import Link
     from ddp_play.run.stop_requests import StopRequests
 
 OPEN_S = 20.0

@@ -16,6 +16,7 @@ from ddp_play.run.collection_progress import CollectionProgress, longest_s
 from ddp_play.run.host_spec import run_paths
 from ddp_play.run.kept_output import exceeds_limit, incomplete, is_collected, kept_rows, order_to_keep
 from ddp_play.run.left_files import LeftFiles
+from ddp_play.run.link import SILENCE_S, Link
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -26,12 +27,9 @@ if TYPE_CHECKING:
     from ddp_play.run.collection_progress import Told
     from ddp_play.run.host_links import Gang
     from ddp_play.run.kept_output import Order
-    from ddp_play.run.link import Link
 
 DRAIN_S = 3600.0
 CLEAN_S = 60.0
-# A host answers one heartbeat per second, also while it sends files. After this time without one it has failed.
-SILENCE_S = 60.0
 # Before each step, and within it where it can be repeated: how long to wait for hosts whose channel broke.
 REOPEN_S = 10.0
 POLL_S = 0.2

@@ -150,7 +150,7 @@ class Gang:
         """Send a request to many hosts at once and return their replies by host. Raises the class of the last refusal.
 
         HostNotReady if a channel breaks or a host is silent for `silence_s`. The error lists the problems of all hosts.
-        `withdraw`: as soon as one host has failed, or the run is to stop, the others need not go on with it.
+        `withdraw`: as soon as one host has failed or is silent, or the run is to stop, the others can leave off.
         """
         asked = [link for link in (links if links is not None else self.links) if not link.lost]
         for link in asked:
@@ -159,11 +159,11 @@ class Gang:
         until = began + deadline_s
         while time.monotonic() < until:
             unanswered = [link for link in asked if reply not in link.replies and not self._out(link)]
-            open_ones = [link for link in unanswered if link.silent_s() < silence_s]
+            open_ones = [link for link in unanswered if min(link.silent_s(), time.monotonic() - began) < silence_s]
             if not open_ones:
                 break
             why = self._interruption(kind)
-            if withdraw and (why or any(self._out(link) for link in asked)):
+            if withdraw and (why or len(open_ones) < len(unanswered) or any(self._out(link) for link in asked)):
                 self.tell("withdraw", links=open_ones)
                 withdraw = False
             if why:

@@ -17,6 +17,9 @@ from ddp_play.errors import (
 from ddp_play.planning.refused_hosts import Refused, joined
 from ddp_play.run.image_remedy import judged
 
+# A host of which nothing came for longer than this is silent.
+QUIET_S = 1.5
+
 if TYPE_CHECKING:
     from ddp_play.run.link import Link
 
@@ -51,7 +54,8 @@ def _refused(link: Link, kind: str) -> Refused:
     if link.refused is not None:
         return Refused(link.name, str(link.refused["message"]), str(link.refused.get("hint") or ""))
     why = link.channel.broken if link.channel is not None else "no channel"
-    return Refused(link.name, why or f"no answer to {kind}")
+    since = f", and its last message came {link.silent_s():.0f} s ago" if link.silent_s() >= QUIET_S else ""
+    return Refused(link.name, why or f"no answer to {kind}{since}")
 
 
 def raise_not_opened(waiting: list[Link], failure: type[HostNotReady]) -> None:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from ddp_play.run.host_channel import ProcessChannel
     from ddp_play.run.host_spec import HostPlace
 
+# A host sends a heartbeat per second, also while it prepares or sends files. After this time without one it has failed.
+SILENCE_S = 60.0
+
 
 @dataclass
 class Link:

@@ -23,6 +23,7 @@ from ddp_play.run.collect_and_clean import CLEAN_S
 from ddp_play.run.host_spec import Launch, only_copy_on_hosts, run_paths, shared_runs
 from ddp_play.run.job_check import read_hosts, refuse_unfit
 from ddp_play.run.left_files import LeftFiles
+from ddp_play.run.link import SILENCE_S, Link
 from ddp_play.run.prestart_probes import probe_lock, probe_network
 from ddp_play.run.run_hooks import START
 from ddp_play.run.slot_wait import SlotQueue
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from ddp_play.run.attempt_assignment import Assignment
     from ddp_play.run.host_links import Gang
     from ddp_play.run.host_spec import HostPlace
-    from ddp_play.run.link import Link
     from ddp_play.run.source_snapshot import Snapshot
     from ddp_play.run.stop_requests import StopRequests
 
@@ -147,6 +147,7 @@ class Starter:
             "prepare",
             "prepared",
             deadline_s=(PULL_S if self._may_pull() else PREPARE_S) + unpacking_s(self.assignment.snapshot),
+            silence_s=SILENCE_S,
             fields=lambda link: {
                 "spec": specs[link.name],
                 "secrets": self.assignment.secrets,
@@ -257,7 +258,7 @@ class Starter:
             paths = run_paths(hosts[link.name], self.assignment.run_key) if link.name == first else []
             return {"run_paths": paths, "keep_src": keep_src}
 
-        self.gang.ask("clean", "cleaned", links=links, deadline_s=CLEAN_S, fields=order)
+        self.gang.ask("clean", "cleaned", links=links, deadline_s=CLEAN_S, silence_s=SILENCE_S, fields=order)
 
 
 def _place_of(link: Link) -> HostPlace:

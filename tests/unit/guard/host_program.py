@@ -72,9 +72,12 @@ class Line:
         return self._frames.pop(0)
 
     def ask(self, kind: str, payload: bytes = b"", **fields: Any) -> dict[str, Any]:
-        """Send an order and take the next frame as its answer."""
+        """Send an order and take the next frame as its answer, unless it is a heartbeat from meanwhile."""
         self.order(kind, payload, **fields)
-        return self.frame()[0]
+        answer = self.frame()[0]
+        while answer["t"] == "beat" and kind != "beat":
+            answer = self.frame()[0]
+        return answer
 
     def until(self, kind: str) -> list[tuple[dict[str, Any], bytes]]:
         """All frames up to one of this kind, which is the last of them."""

@@ -52,6 +52,19 @@ def test_a_run_from_open_to_clean(line: Line, place: HostRun, tmp_path: Path) ->
     assert line.process.wait(20) == 0
 
 
+def test_a_host_that_prepares_sends_heartbeats(line: Line, tmp_path: Path) -> None:
+    """One that lost power meanwhile was noticed when TCP gave up, after a quarter of an hour."""
+    line.ask("open", **RUN)
+    line.order("prepare", spec={**spec("true", tmp_path), "source": {**source(tmp_path), "role": "wait", "wait_s": 60}})
+    for _ in range(3):
+        (beat, _payload) = line.until("beat")[-1]
+        assert not beat["guard_gone"]
+    line.order("withdraw")
+    *late, (refused, _payload) = line.until("refused")
+    assert refused["error"] == "withdrawn"
+    assert {header["t"] for header, _ in late} <= {"beat"}
+
+
 def test_a_host_that_waits_for_the_source_stops_when_the_order_is_withdrawn(line: Line, tmp_path: Path) -> None:
     """A host that refused left the others waiting for its source for 60 s."""
     line.ask("open", **RUN)
@@ -60,7 +73,7 @@ def test_a_host_that_waits_for_the_source_stops_when_the_order_is_withdrawn(line
     line.order("prepare", spec=waits)
     line.order("beat", id=7)
     line.order("withdraw")
-    (refused, _), *_ = line.until("refused")
+    *_, (refused, _) = line.until("refused")
     assert (refused["order"], refused["error"]) == ("prepare", "withdrawn")
     assert time.monotonic() - began < 30
     assert line.until("beat")[-1][0]["id"] == 7, "orders that came meanwhile are executed"

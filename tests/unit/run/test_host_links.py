@@ -134,6 +134,24 @@ def test_an_interruption_ends_the_wait(make: Make) -> None:
     assert stage.far["h1"].kinds().count("withdraw") == 1, "a host that pulls an image would go on"
 
 
+def test_a_host_that_is_silent_while_it_prepares_ends_the_wait(make: Make) -> None:
+    """The others leave off, and those that send heartbeats are waited for."""
+    stage = make(2, network="")
+    stage.far["h1"].answers["prepare"] = []
+    stage.far["h1"].answers["beat"] = []
+    stage.far["h2"].answers["prepare"] = []
+    stage.far["h2"].answers["withdraw"] = refusal("prepare", "withdrawn", error="withdrawn")
+    gang = opened(stage)
+    began = time.monotonic()
+    with pytest.raises(
+        HostNotReady, match=r"^h1: no answer to prepare, and its last message came [23] s ago"
+    ) as caught:
+        gang.ask("prepare", "prepared", deadline_s=60, silence_s=2.0, withdraw=True)
+    assert caught.value.hosts == ("h1",)
+    assert time.monotonic() - began < 20
+    assert "withdraw" in stage.far["h2"].kinds()
+
+
 def test_a_heartbeat_returns_the_hosts_newest_uptime(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """The guard renews its lease with it."""
     monkeypatch.setattr(host_links, "BEAT_S", 0.0)
