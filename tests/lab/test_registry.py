@@ -108,7 +108,7 @@ def test_a_host_that_freezes_while_it_pulls_is_named_and_the_others_leave_off(
     subprocess.run(["docker", "pause", f"ddp-play-{lab3.name}-h3"], check=True, capture_output=True)
     began = time.monotonic()
     ended = lab3.play("attach", name, timeout_s=300)
-    assert time.monotonic() - began < 200  # 60 s of silence, and 60 s for its cleanup
+    assert time.monotonic() - began < 150  # 60 s of silence, and at most as long for the cleanup
     assert ended.returncode == 69, ended.stdout + ended.stderr
     verdict = document(lab3, name)["verdict"]["message"]
     assert re.search(r"^h3: no answer to prepare, and its last message came 6\d s ago$", verdict, re.MULTILINE), verdict

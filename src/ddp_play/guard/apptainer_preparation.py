@@ -10,15 +10,14 @@ import signal
 import subprocess
 import time
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Dict, List
 
 from . import processes
-from .protocol import WITHDRAWN
 from .rank_user import User, other_user, process_options
 from .refusal import Refused
+from .withdrawal import Withdrawn, outcome
 
-Withdrawn = Callable[[], bool]  # whether the controller no longer wants it
-TRY_S, LOOK_S = 60.0, 0.2
+TRY_S = 60.0
 # What Apptainer says before a reason.
 LEVEL = re.compile(r"^(?:FATAL|ERROR)\s*:\s*")
 NOT_FOUND = "executable file not found"
@@ -98,7 +97,7 @@ def _run(
         **process_options(user),
     ) as child:  # fmt: skip
         try:
-            output, errors = _outcome(child, time.monotonic() + limit_s, withdrawn)
+            output, errors = outcome(child, time.monotonic() + limit_s, withdrawn)
         except TimeoutError as error:
             raise Refused("%s did not end within %g s" % (" ".join([words[0], words[3]]), limit_s)) from error
         finally:
@@ -107,18 +106,6 @@ def _run(
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(child.pid, signal.SIGKILL)
     return subprocess.CompletedProcess(words, child.returncode, output, errors)
-
-
-def _outcome(child: "subprocess.Popen[bytes]", until: float, withdrawn: Withdrawn) -> Tuple[bytes, bytes]:
-    """What it wrote on stdout and stderr. Raises TimeoutError, or Refused if the order was withdrawn."""
-    while True:
-        try:
-            return child.communicate(timeout=LOOK_S)
-        except subprocess.TimeoutExpired:
-            if withdrawn():
-                raise Refused("the preparation was withdrawn", kind=WITHDRAWN) from None
-            if time.monotonic() > until:
-                raise TimeoutError from None
 
 
 def reason(done: "subprocess.CompletedProcess[bytes]") -> str:

@@ -68,7 +68,7 @@ def _provide_image(
     """Provide the image of the ranks, and with Docker their containers. Raises Refused."""
     if spec["runtime"] == "docker":
         container_creation.check_users(spec)
-        container_creation.provide_image(place, spec, registry)
+        container_creation.provide_image(place, spec, registry, withdrawn)
         container_creation.create(spec)
         write_json(place.spec, spec)  # with the ids of the containers
     if spec["runtime"] == "apptainer":

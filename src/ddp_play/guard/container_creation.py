@@ -7,10 +7,12 @@ import json
 import os
 import re
 import subprocess
+import time
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
 from . import docker_socket, programs, secret_files
 from .refusal import Refused
+from .withdrawal import Withdrawn, outcome
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,26 +25,36 @@ SQUASH_HINT = (
 )
 
 
-def _docker(arguments: List[str], env: Dict[str, str], timeout_s: float) -> "subprocess.CompletedProcess[bytes]":
+def _docker(
+    arguments: List[str], env: Dict[str, str], timeout_s: float, withdrawn: Withdrawn = lambda: False
+) -> "subprocess.CompletedProcess[bytes]":
+    """Run a command of docker to its end. Raises Refused after `timeout_s`, and if the order is withdrawn."""
     program = programs.which("docker")  # with the PATH of this process: `env` may contain that of the container
     if program is None:
         raise Refused(
             "no docker command on this host",
             hint="ddp-play provision -i INVENTORY --limit HOSTS --tags docker_engine installs it",
         )
-    try:
-        return subprocess.run([program, *arguments], env=env, capture_output=True, timeout=timeout_s, check=False)
-    except subprocess.TimeoutExpired as error:
-        raise Refused("docker %s did not end within %.0f s" % (arguments[0], timeout_s)) from error
+    words, pipe, null = [program, *arguments], subprocess.PIPE, subprocess.DEVNULL
+    with subprocess.Popen(words, env=env, stdin=null, stdout=pipe, stderr=pipe) as child:
+        try:
+            output, errors = outcome(child, time.monotonic() + timeout_s, withdrawn)
+        except TimeoutError as error:
+            raise Refused("docker %s did not end within %.0f s" % (arguments[0], timeout_s)) from error
+        finally:
+            child.kill()  # an engine ends a pull with its client
+    return subprocess.CompletedProcess(words, child.returncode, output, errors)
 
 
-def provide_image(place: HostRun, spec: Dict[str, Any], registry: Dict[str, str]) -> None:
+def provide_image(
+    place: HostRun, spec: Dict[str, Any], registry: Dict[str, str], withdrawn: Withdrawn = lambda: False
+) -> None:
     """Pull the image by the job's policy (`always`, `missing`, `never`). Raises Refused."""
     reference, policy = spec["image"], spec["pull"]
     try:
         document = docker_socket.image(reference)
         if policy == "always" or (policy == "missing" and document is None):
-            _pull(place, reference, registry, spec["pull_timeout_s"])
+            _pull(place, spec, registry, withdrawn)
             document = docker_socket.image(reference)
     except docker_socket.EngineError as error:
         raise Refused(str(error)) from error
@@ -53,8 +65,8 @@ def provide_image(place: HostRun, spec: Dict[str, Any], registry: Dict[str, str]
         )
 
 
-def _pull(place: HostRun, reference: str, registry: Dict[str, str], timeout_s: float) -> None:
-    env = dict(os.environ)
+def _pull(place: HostRun, spec: Dict[str, Any], registry: Dict[str, str], withdrawn: Withdrawn) -> None:
+    reference, env = spec["image"], dict(os.environ)
     config: Optional[Path] = None
     if registry:
         user = "%s:%s" % (registry["username"], registry["password"])
@@ -64,7 +76,7 @@ def _pull(place: HostRun, reference: str, registry: Dict[str, str], timeout_s: f
         secret_files.write(config, {"config.json": json.dumps(document).encode()})
         env["DOCKER_CONFIG"] = str(config)
     try:
-        done = _docker(["pull", "--quiet", reference], env, timeout_s)
+        done = _docker(["pull", "--quiet", reference], env, spec["pull_timeout_s"], withdrawn)
     finally:
         if config is not None:
             import shutil

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,8 +14,6 @@ from ddp_play.guard.refusal import Refused
 from ddp_play.guard.run_directory import HostRun
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.unit.guard.conftest import Engine
 
 
@@ -112,6 +111,20 @@ def test_an_image_that_is_missing_is_pulled_by_the_policy(engine: Engine, docker
     with pytest.raises(Refused, match="image train:1 is not on this host"):
         container_creation.provide_image(place, wanted(), {})  # this docker pulls nothing
     assert docker.read_text() == "pull|--quiet|train:1||"
+
+
+@pytest.mark.parametrize(
+    ("withdrawn", "words"), [(True, "was withdrawn"), (False, "docker pull did not end within 1 s")]
+)
+def test_a_pull_ends_when_it_is_withdrawn_and_at_its_limit(
+    engine: Engine, docker: Path, place: HostRun, withdrawn: bool, words: str
+) -> None:
+    """The run waited for a pull of minutes after another host had refused, and could not clean up here."""
+    pid = docker.parent / "pid"
+    (docker.parent / "bin" / "docker").write_text(f"#!/bin/sh\necho $$ > {pid}\nexec sleep 100\n")
+    with pytest.raises(Refused, match=words):
+        container_creation.provide_image(place, wanted(pull_timeout_s=1.0), {}, lambda: withdrawn)
+    assert not Path("/proc", pid.read_text().strip()).exists()
 
 
 def test_an_engine_that_falls_silent_is_a_refusal(

@@ -104,7 +104,8 @@ def test_what_a_neighbour_put_there_is_refused_and_gets_nothing(
     assert caught.value.hint
     assert list(base.parent.rglob("TOKEN*")) == []
     with pytest.raises(Refused):
-        container_creation._pull(place, "image", {"server": "r", "username": "u", "password": "p"}, 5.0)
+        spec = {"image": "image", "pull_timeout_s": 5.0}
+        container_creation._pull(place, spec, {"server": "r", "username": "u", "password": "p"}, lambda: False)
     assert list(base.parent.rglob("config.json*")) == []
 
 
