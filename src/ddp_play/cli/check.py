@@ -77,8 +77,7 @@ def check(
     with error_boundary():
         check_self_test.run_if_wanted(tested, has_hosts=bool(inventory or playbook), as_json=as_json)
         choice = wanted.choice(of_job=playbook is not None)
-        _refuse_unknown(level)
-        request = ansible.request(playbook, inventory) if playbook else ansible.request_for_hosts(inventory)
+        request = _requested(ansible, playbook, inventory, level)
         passwords, scope, began = _begin(ansible, wanted.scope(level), inventory)
         ask, asked = check_job.ask_hosts_of if playbook else _ask_hosts, Asked(request.inventory, request.options)
         fleet, about_job = ask(choice.asking(request), passwords, scope, asked)
@@ -132,9 +131,13 @@ def show_all(
     marked.show()
 
 
-def _refuse_unknown(level: str) -> None:
+def _requested(
+    ansible: options.Ansible, playbook: str | None, inventory: list[str] | None, level: str
+) -> PlaybookRequest:
+    """Request for the hosts of the job or of the inventory. UsageError without any, and for an unknown level."""
     if level not in LEVELS:
         raise UsageError(f"no level {level}", hint=f"the levels are: {', '.join(LEVELS)}")
+    return ansible.request(playbook, inventory) if playbook else ansible.request_for_hosts(inventory)
 
 
 def document(findings: tuple[Finding, ...], level: str, fleet: Fleet, records: OwnRecords) -> dict[str, Any]:

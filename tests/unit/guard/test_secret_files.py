@@ -103,8 +103,8 @@ def test_what_a_neighbour_put_there_is_refused_and_gets_nothing(
     assert str(base if "rename" not in words else base.parent) in str(caught.value)
     assert caught.value.hint
     assert list(base.parent.rglob("TOKEN*")) == []
+    spec = {"image": "image", "pull_timeout_s": 5.0}
     with pytest.raises(Refused):
-        spec = {"image": "image", "pull_timeout_s": 5.0}
         container_creation._pull(place, spec, {"server": "r", "username": "u", "password": "p"}, lambda: False)
     assert list(base.parent.rglob("config.json*")) == []
 
