@@ -11,7 +11,6 @@ import argparse
 import json
 import os
 import resource
-import signal
 import statistics
 import subprocess
 import sys
@@ -93,7 +92,7 @@ def idle(scratch: Path, options: argparse.Namespace) -> dict[str, dict[str, floa
             passed_s = time.monotonic() - began
             after = {name: used(pid) for name, pid in pids.items()}
         finally:
-            run.send_signal(signal.SIGINT)
+            run.terminate()  # SIGINT is ignored where this script was started in the background
     return {
         name: {
             "percent": (after[name][0] - before[name][0]) / 1e7 / passed_s,
