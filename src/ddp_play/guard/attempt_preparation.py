@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from typing import Any, Callable, Dict
+from typing import TYPE_CHECKING, Any, Dict
 
 from . import (
     apptainer_preparation,
@@ -25,6 +25,9 @@ from . import (
 from .refusal import Refused
 from .run_directory import HostRun, user_name, write_json
 
+if TYPE_CHECKING:
+    from .withdrawal import Withdrawn
+
 
 def prepare(
     place: HostRun,
@@ -32,7 +35,7 @@ def prepare(
     secrets: Dict[str, str],
     registry: Dict[str, str],
     *,
-    withdrawn: Callable[[], bool] = lambda: False,
+    withdrawn: Withdrawn = lambda: False,
 ) -> Dict[str, Any]:
     """Prepare this host for `go` and return the guard's state. Raises Refused, after removing everything again.
 
@@ -62,9 +65,7 @@ def prepare(
         raise Refused("cannot prepare: %s" % error, hint=squash_hint(error, spec)) from error
 
 
-def _provide_image(
-    place: HostRun, spec: Dict[str, Any], registry: Dict[str, str], withdrawn: Callable[[], bool]
-) -> None:
+def _provide_image(place: HostRun, spec: Dict[str, Any], registry: Dict[str, str], withdrawn: Withdrawn) -> None:
     """Provide the image of the ranks, and with Docker their containers. Raises Refused."""
     if spec["runtime"] == "docker":
         container_creation.check_users(spec)

@@ -100,10 +100,7 @@ class GuardLink:
 
     def renew(self, seen_s: float) -> None:
         """Renew the lease, if that is due. A host that cannot store it must not count as silent."""
-        if self._renew_s is None:
-            limits = (read_json(self.place.spec) or {}).get("limits", {})
-            self._renew_s = min(RENEW_S, float(limits.get("lease_s") or 10 * RENEW_S) / 10)
-        if seen_s - self._renewed_s < self._renew_s:
+        if seen_s - self._renewed_s < self._renewal_s():
             return
         with contextlib.suppress(OSError):
             client = self._connected()
@@ -112,6 +109,12 @@ class GuardLink:
             elif self.place.root.is_dir():
                 self.place.renew_lease(seen_s)
             self._renewed_s = seen_s
+
+    def _renewal_s(self) -> float:
+        """Shortest time between two heartbeats that are passed on; 0 while nobody knows how long the lease is."""
+        if self._renew_s is None and (spec := read_json(self.place.spec)) is not None:
+            self._renew_s = min(RENEW_S, float(spec.get("limits", {}).get("lease_s") or 10 * RENEW_S) / 10)
+        return self._renew_s or 0.0
 
     def fresh(self) -> Optional[Dict[str, Any]]:
         """The state, if it has changed since the last call or since `again`."""

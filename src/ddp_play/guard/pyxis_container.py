@@ -15,12 +15,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NoReturn, Sequence
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, NoReturn, Sequence
 
 from .container_entry import namespaces
-from .protocol import ENROOT_CONFIG, ENTER, NVIDIA, PROXIES, WITHDRAWN
+from .protocol import ENROOT_CONFIG, ENTER, NVIDIA, PROXIES
 from .refusal import Refused
 from .run_directory import write_json
+from .withdrawal import Withdrawn, withdrawn_refusal
 
 if TYPE_CHECKING:
     from .run_directory import HostRun
@@ -62,9 +63,7 @@ LOGGED = "    "  # before a line of enroot's log
 
 
 @contextlib.contextmanager
-def held(
-    place: HostRun, spec: Dict[str, Any], withdrawn: Callable[[], bool] = lambda: False
-) -> "Iterator[Sequence[int]]":
+def held(place: HostRun, spec: Dict[str, Any], withdrawn: Withdrawn = lambda: False) -> "Iterator[Sequence[int]]":
     """Make the container, and the script that enters it; nothing for another runtime than pyxis.
 
     Yields what the guard has to inherit: while it is open in any process, the container stays. Raises Refused with
@@ -99,7 +98,7 @@ def _step(spec: Dict[str, Any], fifo: str) -> List[str]:
     return ["srun", *common, "--chdir=/", "--quiet", "--unbuffered", *options, "/bin/sh", "-c", hold]
 
 
-def _started(place: HostRun, words: List[str], limit_s: float, withdrawn: Callable[[], bool]) -> int:
+def _started(place: HostRun, words: List[str], limit_s: float, withdrawn: Withdrawn) -> int:
     """Start the step and return the pid of its process in the container. Raises Refused."""
     kept = {name: value for name, value in os.environ.items() if name in KEPT or not name.startswith(OF_SLURM)}
     output, errors = place.container_output, place.container_errors
@@ -118,7 +117,7 @@ def _started(place: HostRun, words: List[str], limit_s: float, withdrawn: Callab
             return int(held_by[1])
         if withdrawn():
             _give_up(child)
-            raise Refused("the preparation was withdrawn", kind=WITHDRAWN)
+            raise withdrawn_refusal()
         if time.monotonic() > until:
             _give_up(child)
             raise Refused("pyxis did not make the container within %g s" % limit_s)

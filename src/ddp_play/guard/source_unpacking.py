@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Callable, Dict, Tuple
 
 from .attempt_directories import make_dir
-from .protocol import SOURCE_HEADER, WITHDRAWN
+from .protocol import SOURCE_HEADER
 from .rank_user import User, acting_as, owners
 from .refusal import Refused
 from .untrusted_paths import create_file, directory, locate
+from .withdrawal import Withdrawn, withdrawn_refusal
 
 if TYPE_CHECKING:
     from .run_directory import HostRun
@@ -25,7 +26,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def unpack_source(place: HostRun, spec: Dict[str, Any], withdrawn: Callable[[], bool] = lambda: False) -> None:
+def unpack_source(place: HostRun, spec: Dict[str, Any], withdrawn: Withdrawn = lambda: False) -> None:
     """Unpack the snapshot of the source, or wait until another host has unpacked it or the order is withdrawn."""
     source = spec["source"]
     archive = place.source_archive
@@ -154,7 +155,7 @@ def _cut_off() -> Refused:
     return Refused("cannot prepare: the archive of the source ends within a file", kind="internal")
 
 
-def _wait_for(marker: Path, target: Path, wait_s: float, withdrawn: Callable[[], bool]) -> None:
+def _wait_for(marker: Path, target: Path, wait_s: float, withdrawn: Withdrawn) -> None:
     """Wait for the marker of a complete tree: `wait_s` until it is seen that the tree is made, then to its end.
 
     How long that takes depends on the disk and the files. If it fails, the controller withdraws the order.
@@ -167,7 +168,7 @@ def _wait_for(marker: Path, target: Path, wait_s: float, withdrawn: Callable[[],
                 hint="findmnt on each host shows whether the shared directory is the same file system",
             )
         if withdrawn():
-            raise Refused("the preparation was withdrawn", kind=WITHDRAWN)
+            raise withdrawn_refusal()
         if marker.parent.is_dir():
             os.listdir(str(marker.parent))  # makes an NFS client refresh its cache
         time.sleep(0.05)

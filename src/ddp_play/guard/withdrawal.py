@@ -1,4 +1,4 @@
-"""Commands that carry out an order which the controller may withdraw meanwhile."""
+"""Orders that the controller may withdraw while they are carried out, and commands that then end."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ Withdrawn = Callable[[], bool]  # whether the controller no longer wants it
 LOOK_S = 0.2
 
 
+def withdrawn_refusal() -> Refused:
+    """What a host answers to a preparation that was withdrawn."""
+    return Refused("the preparation was withdrawn", kind=WITHDRAWN)
+
+
 def outcome(child: "subprocess.Popen[bytes]", until: float, withdrawn: Withdrawn) -> Tuple[bytes, bytes]:
     """What it wrote on stdout and stderr. Raises TimeoutError, or Refused if the order was withdrawn."""
     while True:
@@ -20,6 +25,6 @@ def outcome(child: "subprocess.Popen[bytes]", until: float, withdrawn: Withdrawn
             return child.communicate(timeout=LOOK_S)
         except subprocess.TimeoutExpired:
             if withdrawn():
-                raise Refused("the preparation was withdrawn", kind=WITHDRAWN) from None
+                raise withdrawn_refusal() from None
             if time.monotonic() > until:
                 raise TimeoutError from None

@@ -17,12 +17,11 @@ from ddp_play.errors import (
 from ddp_play.planning.refused_hosts import Refused, joined
 from ddp_play.run.image_remedy import judged
 
-# A host of which nothing came for longer than this is silent.
-QUIET_S = 1.5
-
 if TYPE_CHECKING:
     from ddp_play.run.link import Link
 
+# A host of which nothing came for longer than this is silent: it sends a heartbeat per second.
+QUIET_S = 1.5
 ERRORS: dict[str, type[DdpPlayError]] = {
     "busy": Busy,
     "slots": SlotsTaken,

@@ -209,6 +209,17 @@ def test_every_second_heartbeat_wakes_the_guard_unless_its_lease_is_short(
     assert beats == passed_on
 
 
+def test_a_lease_that_is_known_only_later_is_kept(place: HostRun, link: GuardLink) -> None:
+    """Heartbeats come before the spec does, while a run waits for its turn."""
+    beats: list[float] = []
+    link._client = SimpleNamespace(is_open=True, beat=beats.append, close=lambda: None)  # type: ignore[assignment]
+    link.renew(10.0)
+    write_json(place.spec, {"limits": {"lease_s": 5.0}})
+    for seen_s in (11.0, 12.0, 13.0):
+        link.renew(seen_s)
+    assert beats == [10.0, 11.0, 12.0, 13.0]
+
+
 def test_a_heartbeat_that_could_not_be_stored_is_followed_by_the_next(place: HostRun, link: GuardLink) -> None:
     place.lease.mkdir()
     link.renew(10.0)
