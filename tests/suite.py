@@ -1,4 +1,4 @@
-"""`make test`: every part that CI runs, each with its place and estimate, and one line per part at the end.
+"""`make test`: every part that CI runs, each with its place and estimate; at the end one line per part and failed test.
 
 A failed part does not keep the next ones from running. Exit status 1 if any part failed.
 """
@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 _CLOSING = re.compile(r"^(?:=+ )?((?:\d+ [a-z]+, )*\d+ [a-z]+) in \d+(?:\.\d+)?s\b")
 _SKIPPED = re.compile(r"^SKIPPED \[(\d+)\] (?:[^:]+:\d+|[^:]+): (.*)$")
+_FAILED = re.compile(r"^(?:FAILED|ERROR) (tests/[^\s\[]+(?:\[.*?\](?= - |$))?)")
 _COUNTED = ("passed", "failed", "error", "errors", "skipped")
 
 
@@ -55,14 +56,33 @@ GROUPS = (
 
 
 @dataclass(frozen=True)
+class Tests:
+    """What pytest said of a part's tests: how many ended how, why some were skipped, which failed."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    skips: Counter[str] = field(default_factory=Counter)
+    failed: list[str] = field(default_factory=list)
+
+    def take(self, line: str) -> None:
+        """Add what one line of pytest's output says: its closing line, a reason for skipping, or a failed test."""
+        if closing := _CLOSING.match(line):
+            for number, word in (pair.split() for pair in closing[1].split(", ")):
+                if word in _COUNTED:
+                    self.counts[word.removesuffix("s")] += int(number)
+        elif skipped := _SKIPPED.match(line):
+            self.skips[skipped[2].strip()] += int(skipped[1])
+        elif failed := _FAILED.match(line):
+            self.failed.append(failed[1])
+
+
+@dataclass(frozen=True)
 class Result:
     """How one part ended; `skip_reason` is empty unless the whole part was skipped."""
 
     part: Part
     exit_code: int
     seconds: float
-    counts: Counter[str] = field(default_factory=Counter)
-    skips: Counter[str] = field(default_factory=Counter)
+    tests: Tests = field(default_factory=Tests)
     skip_reason: str = ""
 
 
@@ -79,24 +99,13 @@ def show_now(data: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
-def count_tests(line: str, counts: Counter[str], skips: Counter[str]) -> None:
-    """Add what one line of pytest's output says: its closing line, or a reason for skipping."""
-    if closing := _CLOSING.match(line):
-        for number, word in (pair.split() for pair in closing[1].split(", ")):
-            if word in _COUNTED:
-                counts[word.removesuffix("s")] += int(number)
-    elif skipped := _SKIPPED.match(line):
-        skips[skipped[2].strip()] += int(skipped[1])
-
-
 def run_part(part: Part, show: Callable[[bytes], object] = show_now) -> Result:
     """Run a part's target, `show` its output in pieces as they come, and count its tests."""
     if reason := skip_reason(part):
         return Result(part, 0, 0.0, skip_reason=reason)
     started = time.monotonic()
-    counts: Counter[str] = Counter()
-    skips: Counter[str] = Counter()
-    options = f"{os.environ.get('PYTEST_ADDOPTS', '')} -rs".strip()
+    tests = Tests()
+    options = f"{os.environ.get('PYTEST_ADDOPTS', '')} -rfEs".strip()
     make = shlex.split(os.environ.get("MAKE", "make"))
     with subprocess.Popen(
         [*make, "--no-print-directory", part.target],
@@ -112,9 +121,9 @@ def run_part(part: Part, show: Callable[[bytes], object] = show_now) -> Result:
             show(data)
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
-                count_tests(line.decode(errors="replace").rstrip(), counts, skips)
-        count_tests(rest.decode(errors="replace"), counts, skips)
-    return Result(part, child.returncode, time.monotonic() - started, counts, skips)
+                tests.take(line.decode(errors="replace").rstrip())
+        tests.take(rest.decode(errors="replace"))
+    return Result(part, child.returncode, time.monotonic() - started, tests)
 
 
 def run_group(group: Group) -> list[Result]:
@@ -144,15 +153,16 @@ def estimate_s(done: list[Result], left: tuple[Group, ...]) -> float:
 
 
 def summary(results: list[Result]) -> list[str]:
-    """One line per part, and below it one per reason for which its tests were skipped."""
+    """One line per part, and below it one per test that failed and per reason for which tests were skipped."""
     lines = []
     for result in results:
         state = "skipped" if result.skip_reason else "failed" if result.exit_code else "passed"
-        counts = ", ".join(f"{number:,} {word}" for word, number in result.counts.items() if number)
+        counts = ", ".join(f"{number:,} {word}" for word, number in result.tests.counts.items() if number)
         lines.append(
             f"{result.part.target:<11} {state:<8} {result.seconds:5.0f} s  {result.skip_reason or counts}".rstrip()
         )
-        lines += [f"{'':<11} skipped  {number:>5}    {reason}" for reason, number in result.skips.most_common()]
+        lines += [f"{'':<11} failed     {name}" for name in result.tests.failed]
+        lines += [f"{'':<11} skipped  {number:>5}    {reason}" for reason, number in result.tests.skips.most_common()]
     return lines
 
 

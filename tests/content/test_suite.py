@@ -31,31 +31,38 @@ def test_a_part_is_a_target_and_has_the_engine_it_needs(part: suite.Part) -> Non
 
 
 @pytest.mark.parametrize(
-    ("line", "counts", "skips"),
+    ("line", "counts", "skips", "failed"),
     [
-        ("8244 passed, 3 skipped in 151.02s (0:02:31)", {"passed": 8244, "skipped": 3}, {}),
-        ("1 failed, 2 passed, 1 warning, 2 errors in 9s", {"failed": 1, "passed": 2, "error": 2}, {}),
-        ("=== 2 passed in 0.10s ===", {"passed": 2}, {}),
-        ("SKIPPED [2] tests/unit/x.py:9: needs root", {}, {"needs root": 2}),
-        ("SKIPPED [1] tests/unit/x.py: no fish: here", {}, {"no fish: here": 1}),
-        ("host:0: 12 passed in review", {}, {}),
-        ("", {}, {}),
+        ("8244 passed, 3 skipped in 151.02s (0:02:31)", {"passed": 8244, "skipped": 3}, {}, []),
+        ("1 failed, 2 passed, 1 warning, 2 errors in 9s", {"failed": 1, "passed": 2, "error": 2}, {}, []),
+        ("=== 2 passed in 0.10s ===", {"passed": 2}, {}, []),
+        ("SKIPPED [2] tests/unit/x.py:9: needs root", {}, {"needs root": 2}, []),
+        ("SKIPPED [1] tests/unit/x.py: no fish: here", {}, {"no fish: here": 1}, []),
+        ("FAILED tests/unit/x.py::test_x[a - b] - assert False", {}, {}, ["tests/unit/x.py::test_x[a - b]"]),
+        ("FAILED tests/unit/x.py::test_x", {}, {}, ["tests/unit/x.py::test_x"]),
+        ("ERROR tests/lab/x.py::test_y - OSError: no", {}, {}, ["tests/lab/x.py::test_y"]),
+        ("ERROR no Docker engine", {}, {}, []),
+        ("host:0: 12 passed in review", {}, {}, []),
+        ("", {}, {}, []),
     ],
 )
-def test_a_line_of_pytest_is_counted(line: str, counts: dict[str, int], skips: dict[str, int]) -> None:
-    found: Counter[str] = Counter()
-    reasons: Counter[str] = Counter()
-    suite.count_tests(line, found, reasons)
-    assert (dict(found), dict(reasons)) == (counts, skips)
+def test_a_line_of_pytest_is_counted(
+    line: str, counts: dict[str, int], skips: dict[str, int], failed: list[str]
+) -> None:
+    tests = suite.Tests()
+    tests.take(line)
+    assert (dict(tests.counts), dict(tests.skips), tests.failed) == (counts, skips, failed)
 
 
-def test_there_is_one_line_per_part_and_one_per_reason_for_skipping() -> None:
+def test_there_is_one_line_per_part_and_one_per_failed_test_and_reason_for_skipping() -> None:
+    tests = suite.Tests(Counter(passed=1200, failed=1), Counter({"needs root": 2}), ["tests/unit/x.py::test_x"])
     results = [
-        suite.Result(CHECK, 2, 12.4, Counter(passed=1200, failed=1), Counter({"needs root": 2})),
+        suite.Result(CHECK, 2, 12.4, tests),
         suite.Result(LAB, 0, 0.0, skip_reason="no Docker engine answers"),
     ]
     assert suite.summary(results) == [
         "check       failed      12 s  1,200 passed, 1 failed",
+        "            failed     tests/unit/x.py::test_x",
         "            skipped      2    needs root",
         "lab-tests   skipped      0 s  no Docker engine answers",
     ]
@@ -88,8 +95,8 @@ def test_a_part_runs_its_target_and_its_failure_is_the_parts(
     monkeypatch.delenv("MAKEFLAGS", raising=False)  # of `make check`, whose job server this make cannot use
     result = suite.run_part(CHECK)
     assert result.exit_code == 2
-    assert result.counts == Counter(passed=3)
-    assert capfd.readouterr().out.splitlines()[:2] == ["3 passed in 0.1s", "-rs"]
+    assert result.tests.counts == Counter(passed=3)
+    assert capfd.readouterr().out.splitlines()[:2] == ["3 passed in 0.1s", "-rfEs"]
 
 
 def test_parts_of_a_group_run_at_the_same_time_and_each_is_shown_whole(
@@ -103,7 +110,7 @@ def test_parts_of_a_group_run_at_the_same_time_and_each_is_shown_whole(
     monkeypatch.setattr(suite, "skip_reason", lambda _part: "")
     monkeypatch.delenv("MAKEFLAGS", raising=False)
     results = suite.run_group((CHECK, LAB))
-    assert [(result.part, result.exit_code, result.counts) for result in results] == [
+    assert [(result.part, result.exit_code, result.tests.counts) for result in results] == [
         (part, 0, Counter(passed=1)) for part in (CHECK, LAB)
     ]
     shown = capfd.readouterr().out

@@ -232,7 +232,7 @@ def _mtus(peers: List[Dict[str, Any]], source: str, timeout_s: float) -> Dict[st
         ends[sock.fileno()] = (sock, peer, row)
         poll.register(sock.fileno(), select.POLLIN)
     until, send_at = time.monotonic() + timeout_s, 0.0
-    while time.monotonic() < until and not all(row["large"] for row in found.values()):
+    while time.monotonic() < until and not all(row["small"] and row["large"] for row in found.values()):
         if time.monotonic() >= send_at:
             send_at = time.monotonic() + TRIES_EVERY_S
             for end in ends.values():

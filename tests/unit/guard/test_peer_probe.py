@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -50,6 +51,32 @@ def test_all_ports_connect_and_large_packets_arrive() -> None:
         listener.close()
     refused = connect_all([peer(listener)], HERE, 20.0)
     assert [row["result"] for row in refused] == ["refused", "refused"]
+
+
+@pytest.mark.parametrize("lost", ["small", "large"])
+def test_a_datagram_that_was_lost_is_sent_again(lost: str) -> None:
+    """A full buffer loses either of the two; the one that arrived says nothing of the other."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as far:
+        far.bind((HERE, 0))
+        far.settimeout(20.0)
+
+        def answer() -> None:
+            seen, left = 0, {16, 1472}
+            while left:
+                data, sender = far.recvfrom(65536)
+                if (len(data) == 16) == (lost == "small"):
+                    seen += 1
+                    if seen == 1:
+                        continue
+                left.discard(len(data))
+                far.sendto(b"%s %d" % (WORD.encode(), len(data)), sender)
+
+        with ThreadPoolExecutor(1) as pool:
+            answered = pool.submit(answer)
+            row = {"name": "h2", "address": HERE, "word": WORD, "mtu": 1500, "datagram_port": far.getsockname()[1]}
+            found = path_mtus([row], HERE, 20.0)["h2"]
+            assert (found["small"], found["large"]) == (True, True)
+            answered.result(20.0)
 
 
 @pytest.mark.parametrize(
