@@ -15,6 +15,8 @@ from typer.testing import CliRunner
 from ddp_play.cli.main import app, flowing
 from ddp_play.cli.verbs import VERBS
 
+from .own_process import run_command, unread_pipe
+
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -112,3 +114,11 @@ def test_a_paragraph_of_the_help_is_folded_by_the_terminal() -> None:
 def test_on_a_wide_terminal_a_sentence_of_the_help_is_on_one_line(words: str, sentence: str) -> None:
     done = CliRunner().invoke(app, [*words.split(), "--help"], env={"COLUMNS": "400", "TERM": "dumb"})
     assert sentence in done.output
+
+
+@pytest.mark.parametrize("words", ["--help", "run --help", "lab up --help"])
+def test_help_whose_reader_has_ended_is_no_failure(words: str) -> None:
+    """`ddp-play run --help | head -1` ended with 1."""
+    with unread_pipe() as pipe:
+        done = run_command(*words.split(), stdout=pipe)
+    assert (done.returncode, done.stderr) == (0, b"")
