@@ -20,7 +20,8 @@ from . import docker_socket, processes
 from .apptainer_preparation import image_word
 from .protocol import MAX_DUMPS_BYTES
 from .refusal import Refused
-from .untrusted_paths import Below, locate, new_file, remove
+from .tree_removal import remove
+from .untrusted_paths import Below, locate, new_file
 
 if TYPE_CHECKING:
     from .run_directory import HostRun

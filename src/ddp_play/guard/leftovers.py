@@ -16,8 +16,9 @@ from .host_identity import other_host
 from .leftover_containers import names_in, remove_containers
 from .protocol import split_run_key
 from .run_directory import HostRun, bases, read_json
+from .tree_removal import remove
 from .uncollected_files import may_be_uncollected
-from .untrusted_paths import locate, open_file, remove
+from .untrusted_paths import locate, open_file
 
 # File in a run's shared directory with the number of the attempt that prepared it last.
 ATTEMPT_MARK = ".attempt"

@@ -8,7 +8,8 @@ import os
 import time
 from typing import IO, TYPE_CHECKING, Any
 
-from .untrusted_paths import locate, new_file, open_file, remove
+from .tree_removal import remove
+from .untrusted_paths import locate, new_file, open_file
 
 if TYPE_CHECKING:
     from pathlib import Path

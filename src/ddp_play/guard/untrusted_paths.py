@@ -22,8 +22,6 @@ _PATH = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 _LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-# Passes over a directory whose content is being removed; a nested tree needs one per level.
-MAX_PASSES = 20000
 NOT_REGULAR = {
     stat.S_IFLNK: "is a symbolic link, which is not followed",
     stat.S_IFDIR: "is a directory",
@@ -237,64 +235,3 @@ def touch(below: Below) -> None:
     """Set the times of a file or link to now. Raises OSError."""
     with directory(below.parent) as fd:
         os.utime(below.name, dir_fd=fd, follow_symlinks=False)
-
-
-# -- removal -----------------------------------------------------------------------------------------
-
-
-def remove(below: Below) -> None:
-    """Remove a file, a link or a whole directory, never what a link leads to. Raises OSError."""
-    with directory(below.parent) as parent:
-        if not _is_directory(parent, below.name):
-            os.unlink(below.name, dir_fd=parent)
-            return
-        top = os.open(below.name, _LIST, dir_fd=parent)
-        try:
-            _empty(top, below.path)
-        finally:
-            os.close(top)
-        os.rmdir(below.name, dir_fd=parent)
-
-
-def _is_directory(fd: int, name: str) -> bool:
-    return stat.S_ISDIR(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode)
-
-
-def _empty(top: int, path: Path) -> None:
-    """Remove what is in a directory, without recursion: a rank may nest directories as deep as it likes."""
-    for _ in range(MAX_PASSES):
-        names = os.listdir(top)
-        if not names:
-            return
-        for name in names:
-            with contextlib.suppress(FileNotFoundError):  # another process removes the same directory
-                _remove_one(top, name, path)
-    raise OSError(errno.EBUSY, "other processes keep writing there", str(path))
-
-
-def _remove_one(top: int, name: str, path: Path) -> None:
-    if not _is_directory(top, name):
-        os.unlink(name, dir_fd=top)
-        return
-    try:
-        os.rmdir(name, dir_fd=top)
-    except OSError as error:
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-            raise _named(error, path / name) from None
-        _raise_children(top, name, path)
-
-
-def _raise_children(top: int, name: str, path: Path) -> None:
-    """Remove the files of a directory in `top` and move its directories up, to `top`."""
-    inside = os.open(name, _LIST, dir_fd=top)
-    try:
-        if os.fstat(inside).st_dev != os.fstat(top).st_dev:
-            raise OSError(errno.EXDEV, "another file system is mounted there; unmount it", str(path / name))
-        for child in os.listdir(inside):
-            with contextlib.suppress(FileNotFoundError):
-                if _is_directory(inside, child):
-                    os.rename(child, "removed-" + os.urandom(8).hex(), src_dir_fd=inside, dst_dir_fd=top)
-                else:
-                    os.unlink(child, dir_fd=inside)
-    finally:
-        os.close(inside)
