@@ -16,9 +16,12 @@ if TYPE_CHECKING:
 
 NUM_FILES = 2000
 STORE = "/home/ops/.local/state/ddp-play/host/objects"
-# Each rank waits for the file of the other one: both are in the same directory.
+# Each rank waits for the file of the other one: both are in the same directory. What it closes is removed too.
 SHOW = """
 echo rank $RANK reads $(cat word) and $(find . -name 'f*.py' | wc -l) files
+mkdir -p closed-$RANK/inner
+touch closed-$RANK/inner/file
+chmod -R a-w closed-$RANK
 touch seen-$RANK
 for i in $(seq 100); do [ -e seen-0 ] && [ -e seen-1 ] && exit 0; sleep 0.1; done
 exit 1
