@@ -105,12 +105,10 @@ def run_part(part: Part, show: Callable[[bytes], object] = show_now) -> Result:
         return Result(part, 0, 0.0, skip_reason=reason)
     started = time.monotonic()
     tests = Tests()
-    options = f"{os.environ.get('PYTEST_ADDOPTS', '')} -rfEs".strip()
     make = shlex.split(os.environ.get("MAKE", "make"))
     with subprocess.Popen(
         [*make, "--no-print-directory", part.target],
         cwd=ROOT,
-        env={**os.environ, "PYTEST_ADDOPTS": options},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -53,7 +53,7 @@ def error_boundary() -> Iterator[None]:
         raise _exit(error) from None
     except KeyboardInterrupt:
         raise _exit(Interrupted("interrupted")) from None
-    except (BrokenPipeError, SystemExit):  # rich, which prints help, ends the process where its reader has ended
+    except BrokenPipeError:
         console.drop(console.STDOUT)  # what Python still holds would fail again when the process ends
         raise typer.Exit(0) from None
     except OSError as error:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from functools import partial
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -50,7 +51,16 @@ def _command(name: str, verb: Verb) -> Any:
     command = typer.main.get_group(holder).commands[name]
     for one in (command, *getattr(command, "commands", {}).values()):
         one.help = flowing(one.help or "")
+        one.format_help = partial(_print_help, one.format_help)
     return command
+
+
+def _print_help(print_it: Callable[[Any, Any], None], ctx: Any, formatter: Any) -> None:
+    """Print help through rich, which ends the process with 1 if the reader has ended; that is no failure."""
+    try:
+        print_it(ctx, formatter)
+    except SystemExit:
+        raise BrokenPipeError from None
 
 
 def flowing(text: str) -> str:
@@ -65,6 +75,9 @@ class _Group(TyperGroup):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**{**settings, "help": flowing(settings.get("help") or "")})
         self.commands = _Verbs()
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        _print_help(super().format_help, ctx, formatter)
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - typer dictates the signatures
         return list(VERBS)

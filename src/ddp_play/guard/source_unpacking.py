@@ -12,7 +12,7 @@ from .attempt_directories import make_dir
 from .protocol import SOURCE_HEADER
 from .rank_user import User, acting_as, owners
 from .refusal import Refused
-from .untrusted_paths import create_file, directory, locate
+from .untrusted_paths import LIST, create_file, directory, locate
 from .withdrawal import Withdrawn, withdrawn_refusal
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ CHUNK_BYTES = 1 << 20
 MODES = 0o755
 NO_NAMES = frozenset({b"", b".", b".."})
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def unpack_source(place: HostRun, spec: Dict[str, Any], withdrawn: Withdrawn = lambda: False) -> None:
@@ -136,10 +135,10 @@ def _component(name: bytes, path: bytes) -> bytes:
 def _directory(fd: int, name: bytes) -> int:
     """Descriptor of a directory in an open one; it is created if need be."""
     try:
-        return os.open(name, _LIST, dir_fd=fd)
+        return os.open(name, LIST, dir_fd=fd)
     except FileNotFoundError:
         os.mkdir(name, 0o700, dir_fd=fd)
-    inner = os.open(name, _LIST, dir_fd=fd)
+    inner = os.open(name, LIST, dir_fd=fd)
     os.fchmod(inner, 0o755)  # whatever the umask is: the top of the tree says who may enter
     return inner
 

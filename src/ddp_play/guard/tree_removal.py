@@ -11,13 +11,11 @@ import os
 import stat
 from typing import TYPE_CHECKING, Iterator
 
-from .untrusted_paths import Below, directory
+from .untrusted_paths import LIST, PATH, Below, directory
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_PATH = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Passes over a directory whose content is being removed; a nested tree needs one per level.
 MAX_PASSES = 20000
 
@@ -52,7 +50,7 @@ def _naming(path: Path) -> Iterator[None]:
 def _opened(fd: int, name: str) -> Iterator[int]:
     """Descriptor of a directory to list and empty."""
     _open_to_owner(fd, name)
-    inside = os.open(name, _LIST, dir_fd=fd)
+    inside = os.open(name, LIST, dir_fd=fd)
     try:
         yield inside
     finally:
@@ -61,7 +59,7 @@ def _opened(fd: int, name: str) -> Iterator[int]:
 
 def _open_to_owner(fd: int, name: str) -> None:
     """Let this user read, change and enter its directory, which a rank may have closed. Raises OSError."""
-    place = os.open(name, _PATH, dir_fd=fd)
+    place = os.open(name, PATH | os.O_NOFOLLOW, dir_fd=fd)
     try:
         found = os.fstat(place)
         if found.st_uid == os.geteuid() and found.st_mode & stat.S_IRWXU != stat.S_IRWXU:

@@ -18,8 +18,8 @@ from .run_directory import user_name
 
 Wanted = Callable[[Tuple[str, ...]], bool]
 Turn = Callable[[], None]
-_PATH = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
-_LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+PATH = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 NOT_REGULAR = {
@@ -81,7 +81,7 @@ def directory(below: Below, owners: Optional[AbstractSet[int]] = None) -> Iterat
 
     `owners`: allowed uids of each component below the directory of all runs.
     """
-    fd = os.open(str(below.base), _PATH)
+    fd = os.open(str(below.base), PATH)
     try:
         for at, part in enumerate(below.parts):
             path = below.base.joinpath(*below.parts[: at + 1])
@@ -97,7 +97,7 @@ def directory(below: Below, owners: Optional[AbstractSet[int]] = None) -> Iterat
 
 def _enter(fd: int, part: str, path: Path) -> int:
     try:
-        return os.open(part, _PATH | os.O_NOFOLLOW, dir_fd=fd)
+        return os.open(part, PATH | os.O_NOFOLLOW, dir_fd=fd)
     except NotADirectoryError as error:
         mode = os.stat(part, dir_fd=fd, follow_symlinks=False).st_mode
         raise OSError(error.errno, NOT_REGULAR.get(stat.S_IFMT(mode), error.strerror), str(path)) from None
@@ -122,7 +122,7 @@ def make_directory(below: Below, mode: int, owner: Optional[Tuple[int, int]], ow
         except FileExistsError:
             with directory(below, owners):
                 return
-        fd = os.open(below.name, _LIST, dir_fd=parent)
+        fd = os.open(below.name, LIST, dir_fd=parent)
         try:
             _check_owner(os.fstat(fd), {os.geteuid()}, below.path)  # not one that was put in its place
             os.fchmod(fd, mode)
@@ -158,7 +158,7 @@ def walk(
 
 def entries(fd: int, turn: Turn = lambda: None) -> Tuple[List[str], List[str]]:
     """Sorted names of (directories, anything else) in an open directory. Raises OSError."""
-    listed = os.open(".", _LIST, dir_fd=fd)
+    listed = os.open(".", LIST, dir_fd=fd)
     try:
         with os.scandir(listed) as entries:
             kinds = {}

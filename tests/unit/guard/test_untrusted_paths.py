@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -19,9 +19,6 @@ from tests.unit.guard.hostile import (
     needs_root,
     shared_run,
 )
-
-if TYPE_CHECKING:
-    pass
 
 pytestmark = needs_root
 
