@@ -12,12 +12,19 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from ddp_play.lab.docker_client import connect
+from ddp_play.lab.layout import LABEL, LABEL_STATE
 from tests.needs import install as install_packages
 from tests.needs import may_install as may_install_packages
 
 START_S = 60.0
 LOG = Path("/tmp/ddp-play-dockerd.log")
+LOG_LINES = 15
+RUN_DIR = Path("/var/run")
+TEST_STATE = ("/pytest-of-", "/molecule.")
+DAEMONS = {"docker.pid": "dockerd", "docker/containerd/containerd.pid": "containerd"}
 
 
 def answers() -> bool:
@@ -37,6 +44,41 @@ def may_install() -> str:
     return ""
 
 
+def remove_stale_pid_files(run_dir: Path, proc: Path = Path("/proc")) -> None:
+    """Remove the pid files of daemons that ended without doing so, whose pid may be another process's or thread's now.
+
+    With such a file dockerd takes itself, or its containerd, for running, and does not start.
+    """
+    for name, daemon in DAEMONS.items():
+        try:
+            comm = (proc / (run_dir / name).read_text().strip() / "comm").read_text().strip()
+        except OSError:
+            comm = ""
+        if comm != daemon:
+            (run_dir / name).unlink(missing_ok=True)
+
+
+def log_end() -> str:
+    """Return the last lines of the daemon's log, empty where we started none."""
+    if not LOG.exists():
+        return ""
+    return "".join(f"    {line}\n" for line in LOG.read_text(errors="replace").splitlines()[-LOG_LINES:])
+
+
+def remove_labs_of_killed_tests() -> None:
+    """Remove the labs that an engine which has just started has brought back; no living test can use them."""
+    client = connect()
+    hosts = client.containers.list(all=True, filters={"label": LABEL})
+    states = {host.labels[LABEL]: host.labels.get(LABEL_STATE, "") for host in hosts}
+    client.close()
+    for name, state in sorted(states.items()):
+        if any(part in state for part in TEST_STATE):
+            print(f"==> removing lab {name}, which killed tests have left", flush=True)
+            with TemporaryDirectory() as home:
+                command = [sys.executable, "-m", "ddp_play", "lab", "down", "--force", "--name", name]
+                subprocess.run(command, env={**os.environ, "DDP_PLAY_HOME": home}, check=True)
+
+
 def install() -> None:
     """By the project's own role where systemd runs; the same package and a daemon of our own elsewhere."""
     if Path("/run/systemd/system").is_dir():
@@ -46,7 +88,7 @@ def install() -> None:
         return
     if not shutil.which("dockerd"):
         install_packages(["docker.io"])
-    Path("/var/run/docker.pid").unlink(missing_ok=True)
+    remove_stale_pid_files(RUN_DIR)
     with LOG.open("ab") as log:
         subprocess.Popen(["dockerd"], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
 
@@ -62,8 +104,9 @@ def main() -> int:
         while time.monotonic() < deadline and not answers():
             time.sleep(0.5)
         if answers():
+            remove_labs_of_killed_tests()
             return 0
-        reason = f"the engine did not start within {START_S:.0f} s: see {LOG}"
+        reason = f"the engine did not start within {START_S:.0f} s: see {LOG}\n{log_end()}".rstrip()
     sys.stdout.write(f"==> {reason}\n")
     return 1 if os.environ.get("DDP_PLAY_REQUIRE_LAB") == "1" else 0
 
