@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Callable, Dict, List, Mapping
 
+from ansible_collections.ddp.play.plugins.filter import host_state
 from ansible_collections.ddp.play.plugins.filter.docker_engine import upstream_version
 
 UNIT, SOCKET = "docker.service", "docker.socket"  # the first one needs the second one, where that is there
@@ -78,11 +79,8 @@ def _of_answer(state: Mapping[str, Any], wanted: Mapping[str, Any]) -> List[str]
 
 
 def _of_host(state: Mapping[str, Any], wanted: Mapping[str, Any]) -> List[str]:
-    gone = [path for path in wanted["drifted"] if state["files"][path]["type"] == "absent"]
-    differ = [path for path in wanted["drifted"] if path not in gone]
     rows = [
-        ("files that are missing", gone),
-        ("files that differ", differ),
+        *host_state.file_faults(state, wanted["drifted"]).items(),
         ("users without access", wanted["users"]),
         ("packages that are missing", [name for name in wanted["to_install"] if name not in wanted["missing"]]),
         ("repository or key that differs", [wanted["repository"]] if wanted["repository"] else []),

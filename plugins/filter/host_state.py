@@ -43,6 +43,12 @@ def _differs(want: Mapping[str, Any], there: Mapping[str, Any]) -> bool:
     return bool(there.get("content") != want["content"] or there.get("mode") != want.get("mode", "0644"))
 
 
+def file_faults(state: Mapping[str, Any], drifted: Sequence[str]) -> Dict[str, List[str]]:
+    """Drifted paths by their fault, for `wrong`. drifted: as drifted_files returns them, all of them in the state."""
+    gone = [path for path in drifted if state["files"][path]["type"] == "absent"]
+    return {"files that are missing": gone, "files that differ": [path for path in drifted if path not in gone]}
+
+
 def undone_files(state: Mapping[str, Any], paths: Sequence[str]) -> List[Dict[str, str]]:
     """Entries for ddp.play.files that undo a role's files: the original returns, or nothing where there was none.
 
@@ -139,6 +145,7 @@ class FilterModule:
             "host_state_not_of_version": packages_not_of_version,
             "host_state_not_held": packages_not_held,
             "host_state_drifted": drifted_files,
+            "host_state_file_faults": file_faults,
             "host_state_undone": undone_files,
             "host_state_set_aside": set_aside,
             "host_state_put_back": put_back,

@@ -123,12 +123,13 @@ def stopped(units: Mapping[str, Mapping[str, str]], wanted: Sequence[str]) -> Li
     return [name for name, unit in found.items() if unit.get("active") != "active" or unit.get("enabled") == "disabled"]
 
 
-def all_problems(problems: Sequence[str], drifted: Sequence[str], source_stale: bool, host: str) -> List[str]:
+def all_problems(problems: Sequence[str], file_faults: str, source_stale: bool, host: str) -> List[str]:
     """Problems of the driver, and those of the role's files with the command that repairs them.
 
-    drifted: paths that differ; source_stale: the repository or its key is not as provisioned.
+    file_faults: files that are not as wanted, as one text; source_stale: the repository or its key is not as
+    provisioned.
     """
-    files = [f"files that differ: {', '.join(drifted)}"] if drifted else []
+    files = [file_faults] if file_faults else []
     source = ["its repository or key is not as provisioned"] if source_stale else []
     remedy = f"to repair: ddp-play provision -i INVENTORY --limit {host} --tags nvidia_driver"
     return [*problems, *(f"{text} ({remedy})" for text in files + source)]

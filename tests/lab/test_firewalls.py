@@ -199,6 +199,12 @@ def test_a_firewall_that_is_switched_on_later_replaces_our_table(site: Site) -> 
     site.lab.on("h2", "ufw disable", user="root")
     site.cells("provision", **OPEN)
     assert site.open_ports("h2") == {RENDEZVOUS, NFS}
+    site.lab.on("h2", "systemctl disable ddp-firewall.service", user="root")
+    _, report = site.play("verify", **OPEN)
+    said = {cell["host"]: cell["message"] for cell in report["cells"] if cell["status"] == "failed"}
+    assert "not running and enabled: ddp-firewall.service" in said["h2"]
+    assert said.keys() == {"h2"}
+    site.cells("provision", **OPEN)
     site.lab.on("h2", "ufw --force enable", user="root")
     site.cells("provision", **OPEN)
     assert site.open_ports("h2") == {RENDEZVOUS, NFS, THEIRS}

@@ -157,16 +157,15 @@ def test_a_masked_engine_is_named_with_the_command_that_helps(bare: Lab, site: P
 def test_one_verify_names_all_that_is_wrong_on_a_host(bare: Lab, site: Path) -> None:
     """A file of base_os and a stopped engine: both roles fail, no role is left out, and the other hosts are ok."""
     inventories = ("-i", str(bare.inventory), "-i", str(site))
-    bare.on(
-        "h2", "sudo sh -c 'echo >> /etc/sysctl.d/90-ddp-play.conf'; sudo systemctl stop docker.socket docker.service"
-    )
+    sysctl, limits = "/etc/sysctl.d/90-ddp-play.conf", "/etc/security/limits.d/60-ddp-play.conf"
+    bare.on("h2", f"sudo sh -c 'echo >> {sysctl}; rm {limits}'; sudo systemctl stop docker.socket docker.service")
     done = bare.play("verify", *inventories, "--json")
     report = json.loads(done.stdout)
     assert done.returncode == 1
     failed = {(cell["host"], cell["role"]) for cell in report["cells"] if cell["status"] == "failed"}
     assert failed == {("h2", "base_os"), ("h2", "docker_engine")}
     assert {cell["status"] for cell in report["cells"]} == {"ok", "skipped", "failed"}
-    assert "/etc/sysctl.d/90-ddp-play.conf" in cells(report, "base_os")["h2"]["message"]
+    assert f"files that are missing: {limits}; files that differ: {sysctl}" in cells(report, "base_os")["h2"]["message"]
     assert "docker" in cells(report, "docker_engine")["h2"]["message"]
     assert "not as provisioned: h2 (base_os failed, docker_engine failed)" in report["message"]
     mended, _ = provision(bare, site, "--limit", "h2")
@@ -174,6 +173,16 @@ def test_one_verify_names_all_that_is_wrong_on_a_host(bare: Lab, site: Path) -> 
     again = bare.play("verify", *inventories)
     assert again.returncode == 0, again.stdout + again.stderr
     assert "3 hosts, 3 roles as provisioned" in again.stdout
+
+
+@pytest.mark.usefixtures("first")
+def test_verify_names_another_time_zone(bare: Lab, site: Path) -> None:
+    """As on a machine: in a container the role leaves the zone alone."""
+    given = {"__base_os_container": False, "base_os_time_sync": "none", "base_os_timezone": "Europe/Madrid"}
+    words = ("-i", str(bare.inventory), "-i", str(site), "--json", "--tags", "base_os", "--limit", "h2")
+    done = bare.play("verify", *words, "-e", json.dumps(given))
+    message = cells(json.loads(done.stdout), "base_os")["h2"]["message"]
+    assert (done.returncode, "time zone that differs: Etc/UTC" in message) == (1, True), message
 
 
 @pytest.mark.usefixtures("loaded")

@@ -270,7 +270,7 @@ def test_cuda_toolkit_from_the_drivers_repository(host: Host) -> None:
     assert converge(host, "cuda_toolkit", wanted).changed > 0
     assert host.play("cuda_toolkit", wanted, tasks_from="verify").rc == 0
     profile = "/etc/profile.d/ddp-cuda.sh"
-    mended(host, "cuda_toolkit", wanted, {f"rm {profile}": f"files that differ: {profile}"})
+    mended(host, "cuda_toolkit", wanted, {f"rm {profile}": f"files that are missing: {profile}"})
     host.sh("rm /usr/local/cuda-13.0/bin/nvcc")
     assert host.play("cuda_toolkit", wanted, tasks_from="verify").rc != 0
     waits_for(host, "cuda_toolkit", wanted, device="/dev/nvidia0", said="GPUs are in use by")

@@ -32,6 +32,8 @@ PLAY = """
       tags: [never, main]
     - ansible.builtin.import_role: {name: ddp.play.nfs_client, tasks_from: remove}
       tags: [never, remove]
+    - ansible.builtin.import_role: {name: ddp.play.nfs_client, tasks_from: verify}
+      tags: [never, verify]
 """
 # A filer that refuses what the file `refuses` names, as an option or a source.
 MOUNT_NFS = """#!/bin/sh
@@ -92,11 +94,11 @@ class Host:
         }
 
     def steps(self, script: str) -> str:
-        """What this script prints in the namespace, where `main NAME` and `remove NAME` write a file of that name."""
+        """What this script prints in the namespace, where `main NAME` and the others write a file of that name."""
         ansible = [str(BIN / "ansible-playbook"), "-i", "here,", str(self.work / "play.yml"), "-e"]
         play = shlex.join([*ansible, json.dumps(self.given), "--tags"])
         body = f'name=$1; shift; {play} $verb "$@" > {self.work}/"$name" 2>&1'
-        verbs = "".join(f"{verb}() {{ verb={verb}; {body}; }}\n" for verb in ("main", "remove"))
+        verbs = "".join(f"{verb}() {{ verb={verb}; {body}; }}\n" for verb in ("main", "remove", "verify"))
         whole = verbs + BEFORE.format(**self.words) + script.format(**self.words)
         environment = {**os.environ, "PATH": f"{self.work}/bin:{os.environ['PATH']}"}
         argv = ["unshare", "--mount", "sh", "-c", whole]
@@ -117,6 +119,13 @@ def host(tmp_path: Path) -> Iterator[Host]:
         pytest.skip("a mount namespace needs root and unshare")
     with socket.create_server((SERVER, 0)) as server:
         yield Host(tmp_path, server.getsockname()[1])
+
+
+def test_verify_names_the_files_that_are_missing_or_differ(host: Host) -> None:
+    conf, idmap = "/etc/nfs.conf.d/ddp-play-client.conf", "/etc/idmapd.conf.d/ddp-play-client.conf"
+    host.given["nfs_client_idmap_domain"] = "site.example"
+    host.steps(f"main first; verify second; echo >> {conf}; rm {idmap}; ! verify edited\n")
+    assert f"files that are missing: {idmap}; files that differ: {conf}. To inspect" in host.said("edited")
 
 
 # What is mounted: the number of mounts, the source and the options.

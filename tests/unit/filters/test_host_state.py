@@ -158,6 +158,13 @@ def test_files_of_the_site_that_were_set_aside_come_back_unless_the_site_has_new
     assert host_state.put_back([]) == []
 
 
+def test_faults_of_files_tell_those_that_are_missing() -> None:
+    state = {"files": {"/a": {"type": "file"}, "/b": {"type": "absent"}, "/c": {"type": "directory"}}}
+    faults = host_state.file_faults(state, ["/a", "/b", "/c"])
+    assert host_state.wrong(faults) == "files that are missing: /b; files that differ: /a, /c"
+    assert host_state.wrong(host_state.file_faults(state, [])) == ""
+
+
 @pytest.mark.parametrize(
     ("parts", "text"),
     [

@@ -143,32 +143,32 @@ def test_units_that_must_be_started(unit: dict[str, str], found: list[str]) -> N
 
 
 REMEDY = "(to repair: ddp-play provision -i INVENTORY --limit h1 --tags nvidia_driver)"
-CONF = "/etc/modprobe.d/ddp-nvidia.conf"
+FAULTS = "files that are missing: /etc/modprobe.d/ddp-nvidia.conf"
 
 
 @pytest.mark.parametrize(
-    ("problems", "drifted", "source_stale", "found"),
+    ("problems", "file_faults", "source_stale", "found"),
     [
-        ([], [], False, []),
-        (["nvidia-smi failed: x"], [], False, ["nvidia-smi failed: x"]),
-        ([], [CONF], False, [f"files that differ: {CONF} {REMEDY}"]),
-        ([], [], True, [f"its repository or key is not as provisioned {REMEDY}"]),
+        ([], "", False, []),
+        (["nvidia-smi failed: x"], "", False, ["nvidia-smi failed: x"]),
+        ([], FAULTS, False, [f"{FAULTS} {REMEDY}"]),
+        ([], "", True, [f"its repository or key is not as provisioned {REMEDY}"]),
         (
             ["no CUDA context: x"],
-            [CONF],
+            FAULTS,
             True,
             [
                 "no CUDA context: x",
-                f"files that differ: {CONF} {REMEDY}",
+                f"{FAULTS} {REMEDY}",
                 f"its repository or key is not as provisioned {REMEDY}",
             ],
         ),
     ],
 )
 def test_problems_of_the_driver_and_of_files(
-    problems: list[str], drifted: list[str], source_stale: bool, found: list[str]
+    problems: list[str], file_faults: str, source_stale: bool, found: list[str]
 ) -> None:
-    assert nvidia_driver.all_problems(problems, drifted, source_stale, "h1") == found
+    assert nvidia_driver.all_problems(problems, file_faults, source_stale, "h1") == found
 
 
 SMI, UNINSTALL = "/usr/bin/nvidia-smi", "/usr/bin/nvidia-uninstall"
