@@ -166,7 +166,7 @@ def ends_of_runs() -> str:
         ),
         (str(verdict.EXIT_HOST_LOST), "`host_lost`", "a host did not answer for `ddp_job_host_timeout`"),
         (str(verdict.EXIT_STOPPED), "`stopped`", "`ddp-play stop`, or Ctrl-C"),
-        (str(verdict.EXIT_WRONG_FABRIC), "`wrong_fabric`", "`ddp_job_fabric` is `ib`, and NCCL uses sockets"),
+        (str(verdict.EXIT_WRONG_FABRIC), "`wrong_fabric`", "the plan's network is InfiniBand, and NCCL uses sockets"),
     )
     return table(("code", "`exit_class`", "what ended the run"), rows)
 

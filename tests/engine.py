@@ -23,7 +23,6 @@ START_S = 60.0
 LOG = Path("/tmp/ddp-play-dockerd.log")
 LOG_LINES = 15
 RUN_DIR = Path("/var/run")
-TEST_STATE = ("/pytest-of-", "/molecule.")
 DAEMONS = {"docker.pid": "dockerd", "docker/containerd/containerd.pid": "containerd"}
 
 
@@ -65,14 +64,26 @@ def log_end() -> str:
     return "".join(f"    {line}\n" for line in LOG.read_text(errors="replace").splitlines()[-LOG_LINES:])
 
 
-def remove_labs_of_killed_tests() -> None:
-    """Remove the labs that an engine which has just started has brought back; no living test can use them."""
+def is_abandoned(state: Path, proc: Path = Path("/proc")) -> bool:
+    """Whether a lab's state is in the temporary directory of a pytest that has ended.
+
+    pytest has its pid in a file there while it runs.
+    """
+    folders = [path for path in state.parents if path.parent.name.startswith("pytest-of-")]
+    try:
+        return bool(folders) and b"pytest" not in (proc / (folders[0] / ".lock").read_text() / "cmdline").read_bytes()
+    except OSError:
+        return True
+
+
+def remove_abandoned_labs() -> None:
+    """Remove the labs of killed tests: an engine brings them back when it starts, and their hosts take the CPU."""
     client = connect()
     hosts = client.containers.list(all=True, filters={"label": LABEL})
-    states = {host.labels[LABEL]: host.labels.get(LABEL_STATE, "") for host in hosts}
     client.close()
+    states = {host.labels[LABEL]: Path(host.labels.get(LABEL_STATE, "")) for host in hosts}
     for name, state in sorted(states.items()):
-        if any(part in state for part in TEST_STATE):
+        if is_abandoned(state):
             print(f"==> removing lab {name}, which killed tests have left", flush=True)
             with TemporaryDirectory() as home:
                 command = [sys.executable, "-m", "ddp_play", "lab", "down", "--force", "--name", name]
@@ -96,6 +107,7 @@ def install() -> None:
 def main() -> int:
     """Exit 0 when an engine answers, or when its absence is allowed."""
     if answers():
+        remove_abandoned_labs()
         return 0
     reason = may_install()
     if not reason:
@@ -104,7 +116,7 @@ def main() -> int:
         while time.monotonic() < deadline and not answers():
             time.sleep(0.5)
         if answers():
-            remove_labs_of_killed_tests()
+            remove_abandoned_labs()
             return 0
         reason = f"the engine did not start within {START_S:.0f} s: see {LOG}\n{log_end()}".rstrip()
     sys.stdout.write(f"==> {reason}\n")

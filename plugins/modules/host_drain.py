@@ -158,7 +158,7 @@ def main() -> None:
     if found and found["reason"] != params["reason"] and params["state"] != "open":
         module.fail_json(
             msg="the host takes no new runs already: %s (%s). If nobody does that any more: "
-            "ddp-play reboot -i INVENTORY --open" % (found["reason"], MARK)
+            "ddp-play reboot -i INVENTORY --open --limit HOST" % (found["reason"], MARK)
         )
     changed = (found is not None) != (params["state"] != "open")
     if module.check_mode:

@@ -27,7 +27,26 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+IMPORT_ROLE = "ansible.builtin.import_role"
 UNIT_MODULES = {"ansible.builtin.systemd_service", "ddp.play.unit_start"}
+
+
+def roles_by_hosts(playbook: str) -> dict[str, set[str]]:
+    """The groups on whose hosts a playbook plays or removes each role."""
+    found: dict[str, set[str]] = {}
+    for play in read(ROOT / f"playbooks/{playbook}.yml"):
+        names = [row["role"] for row in play.get("roles", [])]
+        imports = [task.get(IMPORT_ROLE, {}) for task in play.get("tasks", [])]
+        names += [row["name"] for row in imports if row.get("tasks_from") == "remove"]
+        for name in names:
+            found.setdefault(name, set()).update(play["hosts"].split(":"))
+    return found
+
+
+def test_deprovision_removes_each_role_from_all_hosts_that_provision_gives_it() -> None:
+    given = roles_by_hosts("provision")
+    assert len(given) == len(set(given) & {f"ddp.play.{role.name}" for role in ROLES}) > 10
+    assert roles_by_hosts("deprovision") == given
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)

@@ -181,7 +181,16 @@ def clean_hosts(lab3: Lab) -> Iterator[None]:
         "docker ps -aq --filter label=ddp-play.run; pgrep -f 'guard-[0-9a-f]+-[^ ]+[.]pyc'; "
         f"sudo find {places} -mindepth 1 2>/dev/null; true"
     )
-    wait_until(lambda: all(lab3.on(host, script) == "" for host in ("h1", "h2", "h3")), timeout_s=15)
+    left: dict[str, str] = {}
+
+    def is_clean() -> bool:
+        left.update((host, lab3.on(host, script)) for host in ("h1", "h2", "h3"))
+        return not any(left.values())
+
+    try:
+        wait_until(is_clean, timeout_s=90)
+    except AssertionError as error:
+        raise AssertionError(f"left on the hosts: {left}") from error
 
 
 def bare_lab(lab_home: Path, name: str, num_hosts: int) -> AbstractContextManager[Lab]:

@@ -51,8 +51,8 @@ def look(lab: Lab, host: str) -> dict[str, str]:
         "packages": PACKAGES,
         "daemon": f"cat {DAEMON}",
         "lists": LISTS,
-        "info": "timeout 5 docker info --format '{{.DockerRootDir}} {{.LoggingDriver}}' || true",
-        "runs": "timeout 20 docker run --rm --net host guest:1 /bin/true && echo ran || true",
+        "info": "timeout 60 docker info --format '{{.DockerRootDir}} {{.LoggingDriver}}' || true",
+        "runs": "timeout 120 docker run --rm --net host guest:1 /bin/true && echo ran || true",
         "original": f"cat {DAEMON}.ddp-play.orig 2>/dev/null || true",
         "db": "pgrep -f '[s]leep 100000' || true",
     }

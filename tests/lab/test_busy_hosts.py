@@ -45,7 +45,7 @@ UNIT = "[Service]\\nExecStart=/usr/bin/python3 /srv/nfs.py\\n[Install]\\nWantedB
 SERVE = (
     f"echo \"{NFS}\" > /srv/nfs.py; printf '{UNIT}' > /etc/systemd/system/nfs-server.service;"
     " systemctl --quiet daemon-reload; systemctl --quiet enable --now nfs-server;"
-    " for try in $(seq 50); do ss -Htn state established 'sport = :2049' | grep -q . && exit 0; sleep 0.1; done; exit 1"
+    " for n in $(seq 600); do ss -Htn state established 'sport = :2049' | grep -q . && exit 0; sleep 0.1; done; exit 1"
 )
 NO_SERVER = (
     "systemctl --quiet disable --now nfs-server; rm -f /srv/nfs.py /etc/systemd/system/nfs-server.service"
@@ -170,19 +170,16 @@ def reboot(lab: Lab, *words: str) -> Iterator[subprocess.Popen[str]]:
         child.communicate(timeout=60)
 
 
-def test_a_host_that_waits_for_its_reboot_takes_no_new_runs(lab3: Lab, tmp_path: Path) -> None:
-    """Somebody's container keeps it busy until the reboot gives up; then the host takes runs again."""
+def test_a_host_whose_reboot_gives_up_takes_runs_again(lab3: Lab, tmp_path: Path) -> None:
+    """Somebody's container keeps it busy until then."""
     where = ("-i", str(lab3.inventory), "--limit", HOST)
     command = job(tmp_path, {"image": "", "runtime": "process", "command": ["true"]})
     with at_work(lab3, DATABASE, "docker rm --force db"), reboot(lab3, "--wait", "20s", *where) as child:
         wait_until(lambda: drained(lab3), timeout_s=60, what="the mark is there")
-        refused = lab3.play("run", command, *where)
         _, shown = child.communicate(timeout=120)
         assert not drained(lab3)
     assert (child.returncode, "1 container running: db" in shown) == (1, True), shown
     assert f"{HOST}: waiting: 1 container running: db" in shown, "who is waited for"
-    assert refused.returncode == 75, refused.stderr
-    assert "the host takes no new runs: reboot by " in refused.stderr
     taken = lab3.play("run", command, *where)
     assert taken.returncode == 0, taken.stderr
 
@@ -198,6 +195,7 @@ def test_an_interrupted_wait_is_undone_by_open(lab3: Lab, tmp_path: Path) -> Non
         opened = lab3.play("reboot", "--open", *where)
         taken = lab3.play("run", command, *where)
     assert (refused.returncode, opened.returncode, taken.returncode) == (75, 0, 0), (refused, opened, taken)
+    assert "the host takes no new runs: reboot by " in refused.stderr
     assert "the host is busy: 1 container running: db" in listed.stdout, listed
     assert not drained(lab3)
 

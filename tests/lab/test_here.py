@@ -14,7 +14,7 @@ import pytest
 from tests.endings import kill_each
 from tests.waiting import wait_until
 
-from .conftest import Lab
+from .conftest import Lab, build_turn
 from .rank_jobs import SLIM
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,7 +31,8 @@ def here(lab_home: Path, tmp_path: Path) -> Lab:
 @pytest.fixture(scope="session")
 def torch_image(lab_home: Path) -> str:
     """The rank image with torch, built without a registry."""
-    done = Lab("build", lab_home).play("image", "build", "--offline", "--tag", TORCH_IMAGE, timeout_s=900)
+    with build_turn():
+        done = Lab("build", lab_home).play("image", "build", "--offline", "--tag", TORCH_IMAGE, timeout_s=900)
     assert done.returncode == 0, done.stderr
     return TORCH_IMAGE
 
@@ -124,7 +125,7 @@ def test_a_container_removed_from_outside(here: Lab, tmp_path: Path, slim_image:
     assert done.returncode not in (0, 130), done.stderr
     document = json.loads((here.home / "runs" / "robbed" / "run.json").read_text())
     assert document["verdict"]["rank"] == 1
-    assert document["ended"] - before < 20
+    assert document["ended"] - before < 120
     assert containers() == ""
 
 

@@ -168,9 +168,9 @@ def test_a_container_that_hangs_costs_its_own_limit_and_is_not_run(hung: Lab, tm
 
 def test_a_time_budget_is_kept_with_a_container_that_hangs(hung: Lab, tmp_path: Path) -> None:
     began = time.monotonic()
-    rows = checked(hung, playbook(tmp_path), "--within", "40s", code=69)
-    assert time.monotonic() - began < 40 * 1.1
-    assert ("rank container", "not run", ["h2"]) in bad(rows)
+    rows = checked(hung, playbook(tmp_path), "--within", "60s", code=69)
+    assert time.monotonic() - began < 60 * 1.1
+    assert "h2" in [host for check, result, hosts in bad(rows) if result == "not run" for host in hosts]
 
 
 @pytest.mark.long

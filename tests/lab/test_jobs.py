@@ -85,7 +85,7 @@ def test_first_failure_on_one_host_ends_all(lab3: Lab, tmp_path: Path) -> None:
     assert (ended["verdict"]["rank"], ended["verdict"]["host"]) == (3, "h3")
     assert ended["verdict"]["tail"] == ["why"]
     failed = next(row["ended"] for row in ended["ranks"] if row["rank"] == 3)
-    assert max(row["ended"] for row in ended["ranks"]) - failed < 5
+    assert max(row["ended"] for row in ended["ranks"]) - failed < 25  # the others sleep ten minutes
 
 
 @pytest.mark.usefixtures("clean_hosts")

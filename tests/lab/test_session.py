@@ -64,7 +64,7 @@ def test_runs_of_a_session_use_containers_verbs_and_fail_like_others(lab3: Lab, 
     long = fresh("long")
     path = job(tmp_path, {"command": ["sh", "-c", "sleep 600"]}, "long.yml")
     assert lab3.play("run", path, "-i", inventory, "-d", "--name", long).returncode == 0
-    wait_until(lambda: document(lab3, long)["status"] == "running", timeout_s=30)
+    wait_until(lambda: document(lab3, long)["status"] == "running", timeout_s=120)
     answer = lab3.play("exec", long, "--rank", "1", "--", "sh", "-c", "echo $RANK")
     assert (answer.returncode, answer.stdout.strip(), answer.stderr) == (0, "1", "")
     assert lab3.play("stop", long, "--now").returncode == 0
@@ -77,7 +77,7 @@ def test_a_run_outlives_its_session_that_is_killed(lab3: Lab, session: int, tmp_
     path = job(tmp_path, {"command": ["sh", "-c", WAITING.format(go=run)], "hosts": 2})
     assert lab3.play("run", path, "-i", str(lab3.inventory), "-d", "--name", run).returncode == 0
     log = lab3.home / "runs" / run / "logs" / "rank-0.log"
-    wait_until(lambda: log.exists() and log.read_bytes() == b"begun\n", timeout_s=30)
+    wait_until(lambda: log.exists() and log.read_bytes() == b"begun\n", timeout_s=120)
     os.kill(session, signal.SIGKILL)
     lab3.on("h1", f"touch /srv/ddp-play-shared/{run}")
     try:

@@ -23,7 +23,7 @@ mkdir -p closed-$RANK/inner
 touch closed-$RANK/inner/file
 chmod -R a-w closed-$RANK
 touch seen-$RANK
-for i in $(seq 100); do [ -e seen-0 ] && [ -e seen-1 ] && exit 0; sleep 0.1; done
+for i in $(seq 600); do [ -e seen-0 ] && [ -e seen-1 ] && exit 0; sleep 0.1; done
 exit 1
 """
 

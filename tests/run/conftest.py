@@ -74,7 +74,7 @@ class Play:
         self.children.append(child)
         return child
 
-    def __call__(self, *arguments: str | Path, timeout_s: float = 90, program: str = "ddp-play") -> Done:
+    def __call__(self, *arguments: str | Path, timeout_s: float = 180, program: str = "ddp-play") -> Done:
         """Run it to its end."""
         child = self.start(*arguments, program=program)
         try:

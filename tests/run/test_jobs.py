@@ -111,13 +111,13 @@ def test_two_hundred_megabytes_of_anything_arrive_byte_exact(play: Play) -> None
         assert (len(log), hashlib.sha256(log).hexdigest()) == (size, digest)
 
 
-def test_lines_appear_within_a_second_even_without_a_flush(play: Play) -> None:
+def test_lines_appear_long_before_the_end_even_without_a_flush(play: Play) -> None:
     play.write("code/own.py", "import time\nprint('now', time.time())\ntime.sleep(20)\n")
     child = play.start("run", play.job({"source": "code", "command": "python own.py"}), "-i", LOCAL)
     assert child.stdout is not None
     line = child.stdout.readline()
     assert line.startswith("localhost:0: now ")
-    assert time.time() - float(line.split()[-1]) < 1.0
+    assert time.time() - float(line.split()[-1]) < 10.0
     play("stop", "-", "--now")
     child.wait(20)
 

@@ -52,10 +52,9 @@ def checkpoints(play: Play) -> list[Path]:
 
 
 def rank_pids(play: Play, run: str, rank: int, host: str, attempt: int = 1) -> list[int]:
-    """The process of one rank."""
+    """The process of one rank that has started; its first line may be here before the guard has written its pid."""
     state = play.place(run, attempt, host) / "state.json"
-    row = json.loads(state.read_text())["ranks"][str(rank)]
-    return [row["pid"]] if row["pid"] else []
+    return [wait_until(lambda: json.loads(state.read_text())["ranks"][str(rank)]["pid"], what="the pid of the rank")]
 
 
 def guard_pid(play: Play, run: str, host: str, attempt: int = 1) -> int:

@@ -81,6 +81,15 @@ def channel_of(play: Play) -> int | None:
     return None
 
 
+def halted(pid: int, begun: Callable[[], bool]) -> bool:
+    """Whether it has begun; if so, the process stays stopped, so that it does not end meanwhile."""
+    os.kill(pid, signal.SIGSTOP)
+    if found := begun():
+        return found
+    os.kill(pid, signal.SIGCONT)
+    return False
+
+
 def kill_midway(play: Play, begun: Callable[[], bool]) -> None:
     """Launch a run, and end the process on its host with SIGKILL as soon as something has begun there.
 
@@ -89,7 +98,7 @@ def kill_midway(play: Play, begun: Callable[[], bool]) -> None:
     job = play.job({"source": "code", "command": "python show.py", "ranks_per_host": 1})
     child, pid = play.start("run", job, "-i", LOCAL), None
     deadline = time.monotonic() + 60
-    while not (pid and begun()):
+    while not (pid and halted(pid, begun)):
         assert time.monotonic() < deadline
         pid = pid or channel_of(play)
     os.kill(pid, signal.SIGKILL)

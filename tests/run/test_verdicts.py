@@ -45,10 +45,11 @@ import datetime, os, pickle, sys, time
 import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import _dump_fr_trace
-dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=3))
+dist.init_process_group("gloo")
 rank = int(os.environ["RANK"])
 for _ in range(3):
     dist.all_reduce(torch.ones(8))
+dist.distributed_c10d._set_pg_timeout(datetime.timedelta(seconds=3))
 error = None
 try:
     dist.all_gather([torch.ones(8), torch.ones(8)], torch.ones(8)) if rank == 0 else time.sleep(6)

@@ -17,7 +17,7 @@ from tests.waiting import wait_until
 pytestmark = [pytest.mark.dist, pytest.mark.runner]
 
 # A waiter whose controller was killed is forgotten within this time.
-LEAVES_S = 5.0
+LEAVES_S = 60.0
 # Adds the run's name to the file `order`, then runs until the file `end-NAME` exists.
 HOLD = "echo $DDP_PLAY_RUN_ID >> order; while [ ! -e end-$DDP_PLAY_RUN_ID ]; do sleep 0.05; done"
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 EPILOG = ROOT / "roles" / "slurm" / "templates" / "epilog.sh.j2"
 NODES = ("n1", "n2", "n3")
-START_S = 30.0
+START_S = 120.0
 
 CONFIGURATION = """\
 ClusterName=small

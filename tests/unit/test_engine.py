@@ -1,11 +1,13 @@
-"""Pid files that would keep the tests' Docker engine from starting."""
+"""What killed tests have left of a Docker engine and of labs."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-from tests.engine import DAEMONS, remove_stale_pid_files
+import pytest
+
+from tests.engine import DAEMONS, is_abandoned, remove_stale_pid_files
 
 
 def pid_files(run_dir: Path, pid: int) -> list[Path]:
@@ -45,3 +47,22 @@ def test_only_the_pid_file_of_a_daemon_that_runs_stays(tmp_path: Path) -> None:
 def test_no_pid_files_are_no_error(tmp_path: Path) -> None:
     remove_stale_pid_files(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("command", "abandoned"), [("python3 .venv/bin/pytest -q", False), ("sshd", True), ("", True)])
+def test_a_lab_is_abandoned_if_the_process_of_its_pytest_is_another_or_gone(
+    tmp_path: Path, command: str, abandoned: bool
+) -> None:
+    folder, proc = tmp_path / "pytest-of-ops" / "pytest-3", tmp_path / "proc" / "4711"
+    proc.mkdir(parents=True)
+    folder.mkdir(parents=True)
+    (proc / "cmdline").write_text(command.replace(" ", "\0"))
+    (folder / ".lock").write_text("4711")
+    state = folder / "popen-gw1" / "lab-home0" / "lab" / "test-2126"
+    assert is_abandoned(state, proc.parent) == abandoned
+    (folder / ".lock").unlink()
+    assert is_abandoned(state, proc.parent)
+
+
+def test_a_lab_outside_of_tests_is_not_abandoned() -> None:
+    assert not is_abandoned(Path("/root/.local/state/ddp-play/lab/demo"))

@@ -256,8 +256,8 @@ KNOWN_PROBLEMS: tuple[KnownProblem, ...] = (
         r"kex_exchange_identification: (?:read: )?Connection (?:closed|reset)"
         r"(?! by (?:remote host|peer)\s+Connection (?:closed|reset) by UNKNOWN)|Exceeded MaxStartups",
         Kind.UNREACHABLE,
-        "its SSH server ends connections before a login: too many at once (raise MaxStartups in its sshd_config, or "
-        "ANSIBLE_FORKS=5 before the command), or it bans this machine: journalctl -u ssh on {host} says which",
+        "its SSH server ends connections before a login: too many at once (raise MaxStartups in its sshd_config), or "
+        "it bans this machine: journalctl -u ssh on {host} says which",
     ),
     KnownProblem(  # of `bounded_execution`, and of the program on the host, which names the step
         r"^it did not answer within \d|did not finish '\w+' within",

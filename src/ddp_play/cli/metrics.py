@@ -40,7 +40,7 @@ def metrics(
 
       ddp-play metrics --tensorboard logs
 
-      ddp-play metrics calm-otter-123 --prometheus /var/lib/node_exporter/train.prom --every 15
+      ddp-play metrics calm-otter-123 --prometheus /var/lib/prometheus/node-exporter/train.prom --every 15
     """
     with error_boundary():
         if tensorboard is None and prometheus is None:

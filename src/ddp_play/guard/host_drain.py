@@ -171,9 +171,6 @@ def _read(path: str) -> Optional[bytes]:
 
 
 def _unknown(path: str, why: str) -> Drain:
-    text = "%s: %s cannot be read (%s); if nobody reboots the host: ddp-play reboot -i INVENTORY --open" % (
-        DRAINED,
-        path,
-        why,
-    )
+    remedy = "ddp-play reboot -i INVENTORY --open --limit HOST"
+    text = "%s: %s cannot be read (%s); if nobody reboots the host: %s" % (DRAINED, path, why, remedy)
     return Drain(text, closed=False)

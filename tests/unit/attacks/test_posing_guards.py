@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 pytestmark = needs_root
 
 
-def guard_of_a_neighbour(tmp_path: Path, key: str = "night.fedcba9876543210") -> subprocess.Popen[bytes]:
+def guard_of_a_neighbour(tmp_path: Path, key: str) -> subprocess.Popen[bytes]:
     """A process of another user whose command line is that of a guard; its attempt is at `tmp_path`/evil."""
     evil = tmp_path / "evil" / key / "1.h1"
     evil.mkdir(parents=True)
@@ -47,14 +47,15 @@ def test_a_process_that_poses_as_a_guard_neither_blocks_nor_reads(
     shadow = tmp_path / "shadow.json"
     shadow.write_text('{"owner": "a secret of root", "created": 1}')
     tmp_path.chmod(0o711)
-    with guard_of_a_neighbour(tmp_path) as process:
+    run_id, token = f"eve-{secrets.token_hex(4)}", secrets.token_hex(8)  # other tests look for runs of one name
+    with guard_of_a_neighbour(tmp_path, f"{run_id}.{token}") as process:
         try:
-            evil = tmp_path / "evil" / "night.fedcba9876543210" / "1.h1"
+            evil = tmp_path / "evil" / f"{run_id}.{token}" / "1.h1"
             as_nobody(evil, put.format(shadow=shadow))
             deadline = time.monotonic() + 10
             while process.pid not in guards() and time.monotonic() < deadline:
                 time.sleep(0.02)
-            found = in_time(lambda: run_id_conflicts.find("night", "0123456789abcdef", []))
+            found = in_time(lambda: run_id_conflicts.find(run_id, "0123456789abcdef", []))
             assert [(row.alive, row.owner) for row in found] == [(True, pwd.getpwuid(NOBODY).pw_name)]
         finally:
             process.kill()

@@ -51,7 +51,7 @@ def test_the_time_counts_from_the_start_of_the_process() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"), [("soon", "not a duration"), ("4s", "cannot be kept"), ("2d", "cannot be kept")]
+    ("text", "says"), [("soon", "not a duration"), ("4s", "cannot be kept"), ("2d", "more than a day")]
 )
 def test_durations_that_are_refused(text: str, says: str) -> None:
     with pytest.raises(UsageError, match=says):

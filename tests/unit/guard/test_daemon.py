@@ -192,7 +192,7 @@ def test_heartbeats_that_lay_in_a_queue_renew_nothing(tmp_path: Path) -> None:
 
 
 def test_fresh_heartbeats_renew_the_lease(tmp_path: Path) -> None:
-    with guard(tmp_path, "sleep 3", lease_s=1.0) as (place, process):
+    with guard(tmp_path, "sleep 7", lease_s=3.0) as (place, process):
         place.order("go")
         while process.poll() is None:
             place.renew_lease(processes.uptime_s())
@@ -221,7 +221,7 @@ def says(place: HostRun, text: bytes, rank: int = 0) -> None:
 def test_ranks_are_warned_before_the_end(tmp_path: Path) -> None:
     """The warning reaches the rank's first process alone; one that saves and ends by itself was not ended by us."""
     script = "trap 'echo saved; exit 0' USR1; echo ready; while :; do sleep 0.1; done"
-    limits = {"max_duration_s": 30.0, "warn_before_s": 29.5}
+    limits = {"max_duration_s": 30.0, "warn_before_s": 26.0}
     with guard(tmp_path, script, **limits) as (place, process):
         place.order("go")
         state = end(place, process)

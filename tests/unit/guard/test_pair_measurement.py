@@ -100,7 +100,7 @@ def test_connections_of_somebody_else_and_of_an_earlier_round_are_closed(listeni
     strangers[0].sendall(b"GET / HTTP/1.1\r\n" + bytes(64))
     strangers[1].sendall(pair(listening, name="0.9").hello(0))
     strangers[2].sendall(pair(listening, token="f" * 32).hello(0))
-    mine = pair(listening)
+    mine = pair(listening, seconds=1.0)
     second = Other(lambda: measure_second(mine, listening))
     assert measure_first(mine, HERE, "")["received"]["mbps"] > 0
     assert "mbps" in second.join()["received"]

@@ -110,7 +110,7 @@ def test_a_mark_of_somebody_else_is_neither_replaced_nor_removed(mark: Path, mon
     for state in ("drained", "closed"):
         failed = answer(monkeypatch, state=state, reason="reboot by pat")
         assert (failed["failed"], "reboot by kim" in failed["msg"]) == (True, True)
-        assert "ddp-play reboot -i INVENTORY --open" in failed["msg"]
+        assert "ddp-play reboot -i INVENTORY --open --limit HOST" in failed["msg"]
     left = answer(monkeypatch, reason="reboot by pat", state="open")
     assert (left["changed"], left["state"]) == (False, "drained")
     assert mark.read_text() == before

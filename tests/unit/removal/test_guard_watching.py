@@ -59,15 +59,15 @@ def test_the_others_are_stopped_later_while_all_that_failed_blame_a_peer(guard: 
     guard.place.log(0).write_text(log)
     before = time.monotonic()
     guard._schedule_stop()
-    first = guard.fence._fail_at
-    assert first == pytest.approx(before + LIMITS[wait], abs=0.15)
+    after, first = time.monotonic(), guard.fence._fail_at
+    assert before + LIMITS[wait] <= first <= after + LIMITS[wait]
     time.sleep(0.02)
     guard._schedule_stop()
     assert guard.fence._fail_at == first, "it counts from the first failure"
     guard.ranks[1].ended(1)
     guard.place.log(1).write_text("ValueError: x")
     guard._schedule_stop()
-    assert guard.fence._fail_at == pytest.approx(before + LIMITS["settle_s"], abs=0.15)
+    assert before + LIMITS["settle_s"] <= guard.fence._fail_at <= after + LIMITS["settle_s"]
 
 
 @pytest.mark.parametrize(("idle_timeout_s", "looks"), [(0.0, []), (60.0, [[7]])])
@@ -84,16 +84,17 @@ def test_traffic_is_looked_at_only_for_the_idle_timeout(
 
 
 @pytest.mark.parametrize(
-    ("waits_s", "order"),
+    ("waits_s", "watch_s", "order"),
     [
-        (0.0, ["look 0", "look 1", "poll 0", "poll 1"]),
-        (0.3, ["look 0", "look 1", "poll 0", "look 0", "look 1", "poll 1"]),
+        (0.0, 60.0, ["look 0", "look 1", "poll 0", "poll 1"]),
+        (0.3, 0.2, ["look 0", "look 1", "poll 0", "look 0", "look 1", "poll 1"]),
     ],
 )
 def test_an_engine_that_holds_up_one_poll_costs_the_other_ranks_no_patience(
-    guard: Guard, monkeypatch: pytest.MonkeyPatch, waits_s: float, order: list[str]
+    guard: Guard, monkeypatch: pytest.MonkeyPatch, waits_s: float, watch_s: float, order: list[str]
 ) -> None:
     """Ranks that end during the wait count from then: eight of them took eight waits."""
+    monkeypatch.setattr("ddp_play.guard.daemon.WATCH_S", watch_s)
     first = guard.ranks[0]
     poll = first.poll
 

@@ -62,11 +62,11 @@ def test_the_engines_reason_is_waited_for_only_where_it_may_have_ended_the_ranks
     with paths.engine_lock.open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         order = {"reason": "Slurm job 1 was preempted"}
-        late = threading.Timer(0.5, write_json, args=(paths.stop_request(now=False), order))
+        late = threading.Timer(3.0, write_json, args=(paths.stop_request(now=False), order))
         late.start()
         began = time.monotonic()
         found = with_engines_reason(ended, paths, requests)
         took = time.monotonic() - began
         late.join()
     assert found.outcome.verdict.message == ("Slurm job 1 was preempted" if waits else "killed")
-    assert (took >= 0.4) is waits
+    assert (took >= 2.0) is waits
