@@ -1,5 +1,7 @@
 """`make engine`: a Docker engine for the lab tests, installed by the project's own role where there is none.
 
+What killed tests have left goes first: pid files that keep the daemon from starting, and hosts of labs.
+
 Says plainly what it does. Where it may not (no root, or no Debian family), it says so and the lab part is skipped;
 with DDP_PLAY_REQUIRE_LAB=1, as in CI, that is a failure.
 """
@@ -104,21 +106,25 @@ def install() -> None:
         subprocess.Popen(["dockerd"], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
 
 
+def start() -> str:
+    """Install and start an engine; empty when it answers, else why none does."""
+    if reason := may_install():
+        return reason
+    install()
+    deadline = time.monotonic() + START_S
+    while time.monotonic() < deadline:
+        if answers():
+            return ""
+        time.sleep(0.5)
+    return f"the engine did not start within {START_S:.0f} s: see {LOG}\n{log_end()}".rstrip()
+
+
 def main() -> int:
     """Exit 0 when an engine answers, or when its absence is allowed."""
-    if answers():
+    reason = "" if answers() else start()
+    if not reason:
         remove_abandoned_labs()
         return 0
-    reason = may_install()
-    if not reason:
-        install()
-        deadline = time.monotonic() + START_S
-        while time.monotonic() < deadline and not answers():
-            time.sleep(0.5)
-        if answers():
-            remove_abandoned_labs()
-            return 0
-        reason = f"the engine did not start within {START_S:.0f} s: see {LOG}\n{log_end()}".rstrip()
     sys.stdout.write(f"==> {reason}\n")
     return 1 if os.environ.get("DDP_PLAY_REQUIRE_LAB") == "1" else 0
 

@@ -188,7 +188,7 @@ def clean_hosts(lab3: Lab) -> Iterator[None]:
         return not any(left.values())
 
     try:
-        wait_until(is_clean, timeout_s=90)
+        wait_until(is_clean, timeout_s=45)
     except AssertionError as error:
         raise AssertionError(f"left on the hosts: {left}") from error
 

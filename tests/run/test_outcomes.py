@@ -15,7 +15,7 @@ from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.dist, pytest.mark.runner]
 
-GRACE_S = 25  # less than ranks get by default between SIGTERM and SIGKILL
+SOON_S = 25  # less than the 30 s that ranks have by default between SIGTERM and SIGKILL
 SLEEPER = """
 import os, subprocess, sys, time
 rank = int(os.environ["RANK"])
@@ -39,7 +39,7 @@ def test_first_failure_ends_the_gang_and_its_children(play: Play) -> None:
     assert document["verdict"]["host"] == "localhost"
     assert document["exit_class"] == "rank_failed"
     failed = next(row["ended"] for row in document["ranks"] if row["rank"] == 1)
-    assert document["ended"] - failed < GRACE_S
+    assert document["ended"] - failed < SOON_S
     assert "rank 1 on localhost failed first: exit code 7" in done.err
     assert "rank 1 is here" in done.err  # the tail of ITS log
     wait_until(lambda: not living(str(play.host_dir)), timeout_s=60, what="every process of the run is gone")
@@ -58,7 +58,7 @@ def test_a_rank_that_ignores_the_stop_is_killed(play: Play) -> None:
     assert document["ranks"][0]["signal"] == signal.SIGKILL
     assert document["ranks"][0]["stopped"] is True
     failed = next(row["ended"] for row in document["ranks"] if row["rank"] == 1)
-    assert document["ended"] - failed < GRACE_S
+    assert document["ended"] - failed < SOON_S
 
 
 def test_one_rank_ends_well_and_one_does_not(play: Play) -> None:
@@ -136,7 +136,7 @@ def test_stop_now(play: Play) -> None:
     wait_until(lambda: log.exists() and log.read_bytes() == b"begun\n")
     before = time.monotonic()
     play("stop", "stubborn", "--now")
-    assert time.monotonic() - before < GRACE_S
+    assert time.monotonic() - before < SOON_S
     assert {row["signal"] for row in play.document()["ranks"]} == {signal.SIGKILL}
 
 

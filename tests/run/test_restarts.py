@@ -51,10 +51,10 @@ def checkpoints(play: Play) -> list[Path]:
     return sorted((play.cwd / "shared").glob(".ddp-play/*/src/checkpoints/step-*"))
 
 
-def rank_pids(play: Play, run: str, rank: int, host: str, attempt: int = 1) -> list[int]:
+def rank_pid(play: Play, run: str, rank: int, host: str, attempt: int = 1) -> int:
     """The process of one rank that has started; its first line may be here before the guard has written its pid."""
     state = play.place(run, attempt, host) / "state.json"
-    return [wait_until(lambda: json.loads(state.read_text())["ranks"][str(rank)]["pid"], what="the pid of the rank")]
+    return int(wait_until(lambda: json.loads(state.read_text())["ranks"][str(rank)]["pid"], what="the pid of the rank"))
 
 
 def guard_pid(play: Play, run: str, host: str, attempt: int = 1) -> int:
@@ -79,7 +79,7 @@ def undisturbed(play: Play) -> str:
 def test_a_killed_rank_restarts_the_gang_from_its_checkpoint(play: Play, undisturbed: str) -> None:
     child = play.start("run", job(play), "-i", fleet(play, "a", "b"), "--name", "again")
     wait_until(lambda: len(checkpoints(play)) > 1, timeout_s=120, what="two checkpoints")
-    os.kill(rank_pids(play, "again", 1, "b")[0], signal.SIGKILL)
+    os.kill(rank_pid(play, "again", 1, "b"), signal.SIGKILL)
     torn = checkpoints(play)[-1] / "weights.pt"  # as a crash in the middle of a write leaves it
     torn.write_bytes(torn.read_bytes()[:1000])
     out, err = child.communicate(timeout=240)
@@ -124,7 +124,7 @@ def test_the_same_fault_twice_ends_the_run_with_it(play: Play) -> None:
     child = play.start("run", waiting(play, last=2), "-i", fleet(play, "a", "b"), "--name", "twice")
     for attempt in (1, 2):
         wait_until(functools.partial(begun, play, "twice", attempt), timeout_s=90, what="an attempt")
-        os.kill(rank_pids(play, "twice", 1, "b", attempt)[0], signal.SIGKILL)
+        os.kill(rank_pid(play, "twice", 1, "b", attempt), signal.SIGKILL)
     out, err = child.communicate(timeout=90)
     assert child.returncode == 128 + signal.SIGKILL, err
     document = play.document(play.home / "runs" / "twice")
@@ -172,7 +172,7 @@ def test_a_file_that_cannot_be_removed_forbids_no_restart(play: Play) -> None:
 def test_a_host_whose_guard_is_gone_gives_way_to_a_spare(play: Play) -> None:
     child = play.start("run", waiting(play), "-i", fleet(play, "a", "b", spares=("c",)), "--name", "spare")
     wait_until(lambda: begun(play, "spare", 1), timeout_s=60, what="both ranks")
-    rank = rank_pids(play, "spare", 1, "b")[0]
+    rank = rank_pid(play, "spare", 1, "b")
     os.kill(guard_pid(play, "spare", "b"), signal.SIGKILL)
     _, err = child.communicate(timeout=90)
     assert child.returncode == 0, err
@@ -191,7 +191,7 @@ def test_whoever_takes_over_can_start_it_again(play: Play) -> None:
     kill_each(set(living(str(play.home / "runs" / "orphan"))) - guards)
     child = play.start("attach", "orphan")
     wait_until(lambda: play("ps", "--json").json["runs"][0]["attended"], what="it is taken over")
-    os.kill(rank_pids(play, "orphan", 0, "a")[0], signal.SIGKILL)
+    os.kill(rank_pid(play, "orphan", 0, "a"), signal.SIGKILL)
     _, err = child.communicate(timeout=90)
     assert child.returncode == 0, err
     assert play.document(play.home / "runs" / "orphan")["attempt"] == 2

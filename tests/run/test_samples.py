@@ -15,7 +15,7 @@ from ddp_play.bundle.samples import SampleFile, read_samples
 from ddp_play.guard.processes import children
 from tests.endings import kill_each
 from tests.run.conftest import Play, living
-from tests.run.test_restarts import begun, fleet, guard_pid, rank_pids, waiting
+from tests.run.test_restarts import begun, fleet, guard_pid, rank_pid, waiting
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def test_a_take_over_repeats_no_row_and_tells_what_follows(play: Play) -> None:
     before = len(samples(run, "a").rows)
     child = play.start("attach", "night")
     wait_until(lambda: len(samples(run, "a").rows) >= before + 3, timeout_s=90, what="rows after the take-over")
-    os.kill(rank_pids(play, "night", 1, "b")[0], signal.SIGKILL)
+    os.kill(rank_pid(play, "night", 1, "b"), signal.SIGKILL)
     _, err = child.communicate(timeout=120)
     assert child.returncode == 0, err
     for host in "ab":

@@ -13,7 +13,7 @@ import pytest
 
 from tests.endings import kill_each
 from tests.run.conftest import Play, alive, living
-from tests.run.test_restarts import begun, fleet, guard_pid, rank_pids, waiting
+from tests.run.test_restarts import begun, fleet, guard_pid, rank_pid, waiting
 from tests.run.test_waiting_in_order import supervisor
 from tests.waiting import wait_until
 
@@ -41,7 +41,7 @@ def orphan(play: Play, run: str, **variables: Any) -> list[int]:
     play("run", waiting(play, lease="10m", **variables), "-i", fleet(play, "a", "b"), "-d", "--name", run)
     wait_until(lambda: begun(play, run, 1), timeout_s=60, what="both ranks")
     kill_each(set(living(str(play.home / "runs" / run))) - {guard_pid(play, run, host) for host in "ab"})
-    return [*rank_pids(play, run, 0, "a"), *rank_pids(play, run, 1, "b")]
+    return [rank_pid(play, run, 0, "a"), rank_pid(play, run, 1, "b")]
 
 
 def test_a_take_over_that_reaches_no_host_leaves_the_run_as_it_was(play: Play) -> None:
@@ -82,7 +82,7 @@ def test_a_supervisor_that_dies_alone_leaves_its_run_to_attach(play: Play) -> No
         assert done.code == 70
         assert "run night has no supervisor any more; its ranks may go on" in done.err
     assert play("ps", "--json").json["runs"][0]["status"] == "running"
-    ranks = [*rank_pids(play, "night", 0, "a"), *rank_pids(play, "night", 1, "b")]
+    ranks = [rank_pid(play, "night", 0, "a"), rank_pid(play, "night", 1, "b")]
     kill_each(ranks)
     wait_until(lambda: not any(alive(guard_pid(play, "night", host)) for host in "ab"), what="the end of both guards")
     swept = play("gc", "-i", play.cwd / "fleet.yml", "--yes")

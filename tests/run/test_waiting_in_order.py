@@ -16,8 +16,8 @@ from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.dist, pytest.mark.runner]
 
-# A waiter whose controller was killed is forgotten within this time.
-LEAVES_S = 60.0
+# A waiter whose controller was killed leaves at once; it would be 30 s if it counted as lost (docs/reliability.md).
+LEAVES_S = 20.0
 # Adds the run's name to the file `order`, then runs until the file `end-NAME` exists.
 HOLD = "echo $DDP_PLAY_RUN_ID >> order; while [ ! -e end-$DDP_PLAY_RUN_ID ]; do sleep 0.05; done"
 

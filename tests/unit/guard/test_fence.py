@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from tests.unit.guard.conftest import Engine
 
-BUSY_S = 10.0  # what a busy machine may add; an engine that hangs would cost minutes
+BUSY_S = 2.5  # what a busy machine may add: less than the shortest wait for an engine, 3 s
 STUBBORN = "trap '' TERM; while :; do sleep 0.1; done"
 
 
@@ -75,7 +75,7 @@ def test_an_engine_that_hangs_does_not_hold_up_the_lease(
     assert state["reason"] == "no controller for longer than the lease"
     assert "the engine did not report the exit code" in state["ranks"]["0"]["detail"]
     assert all(row["stopped"] for row in state["ranks"].values())
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 12
 
 
 def test_many_ends_cost_one_wait_for_the_engine(tmp_path: Path, engine: Engine) -> None:
@@ -104,7 +104,7 @@ def test_an_order_to_stop_ends_the_wait_for_a_start(tmp_path: Path, engine: Engi
         place.order("stop", {"reason": "enough", "signal": "SIGTERM", "grace_s": 5})
         began = time.monotonic()
         ended = wait_until(lambda: (read_json(place.state) or {}).get("reason") == "enough" and read_json(place.state))
-        assert time.monotonic() - began < BUSY_S
+        assert time.monotonic() - began < 10
         rows = ended["ranks"]
         assert [(rows[n]["state"], rows[n]["stopped"]) for n in "01"] == [("exited", True)] * 2
         assert process.poll() is None, "the engine may still start the container"
