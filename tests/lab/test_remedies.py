@@ -66,7 +66,7 @@ CASES = {
         "rm -rf /srv/remedy-data",
         69,
         "bind source path does not exist: /srv/remedy-data",
-        r"make /srv/remedy-data on h\d(?:,h\d)*",
+        "make /srv/remedy-data on h1,h2,h3",
         {"mounts": ["/srv/remedy-data:/data"]},
         mend="mkdir -p /srv/remedy-data",
         on=("h1", "h2", "h3"),

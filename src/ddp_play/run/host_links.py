@@ -10,6 +10,7 @@ from ddp_play.engines.registry import engine_of
 from ddp_play.errors import HostNotReady, Interrupted
 from ddp_play.guard.protocol import WITHDRAWN, protocol_problem, run_key
 from ddp_play.planning.host_facts import clock_offset
+from ddp_play.run.failure_grace import FailureGrace
 from ddp_play.run.host_channel import ProcessChannel, wait_any
 from ddp_play.run.host_frames import HostFrameError, checked
 from ddp_play.run.host_refusals import raise_not_opened, raise_refusal
@@ -83,22 +84,23 @@ class Gang:
     ) -> None:
         """A channel to every host; `failure` naming those that do not answer. `channels`: by host, open already.
 
-        `fail_fast`: wait no longer for the others when one host has failed.
+        `fail_fast`: when one host has failed, the others get a FailureGrace, and only those that failed are named.
         """
         given = {name: channel for name, channel in (channels or {}).items() if not channel.broken}
         for link in self.links:
             self._open(link, link.route, given.get(link.name))
-        until, failed = time.monotonic() + deadline_s, any if fail_fast else all
+        until, grace = time.monotonic() + deadline_s, FailureGrace()
         while (waiting := [link for link in self.links if link.place is None]) and time.monotonic() < until:
             self.pump(0.5)
             waiting = [link for link in waiting if link.place is None]
             for link in waiting:
                 if self._out(link) and link.channel is given.pop(link.name, None):
                     self._open(link, link.route)  # the host had closed it
-            if failed(map(self._out, waiting)):
+            out = [link for link in waiting if self._out(link)]
+            if len(out) == len(waiting) or (fail_fast and grace.over(failed=bool(out))):
+                waiting = out
                 break
-        if waiting:
-            raise_not_opened(waiting, failure)
+        raise_not_opened(waiting, failure)
 
     def _open(self, link: Link, route: Route, channel: ProcessChannel | None = None) -> None:
         """Open the attempt over `channel`, or else over a new one."""
@@ -150,12 +152,12 @@ class Gang:
         """Send a request to many hosts at once and return their replies by host. Raises the class of the last refusal.
 
         HostNotReady if a channel breaks or a host is silent for `silence_s`. The error lists the problems of all hosts.
-        `withdraw`: as soon as one host has failed or is silent, or the run is to stop, the others can leave off.
+        `withdraw`: the others leave off a FailureGrace after one has failed or is silent, or if the run is to stop.
         """
         asked = [link for link in (links if links is not None else self.links) if not link.lost]
         for link in asked:
             self._request(link, kind, reply, fields(link) if fields else {})
-        began = time.monotonic()
+        began, grace = time.monotonic(), FailureGrace()
         until = began + deadline_s
         while time.monotonic() < until:
             unanswered = [link for link in asked if reply not in link.replies and not self._out(link)]
@@ -163,7 +165,8 @@ class Gang:
             if not open_ones:
                 break
             why = self._interruption(kind)
-            if withdraw and (why or len(open_ones) < len(unanswered) or any(self._out(link) for link in asked)):
+            failed = len(open_ones) < len(unanswered) or any(self._out(link) for link in asked)
+            if withdraw and (why or grace.over(failed=failed)):
                 self.tell("withdraw", links=open_ones)
                 withdraw = False
             if why:
@@ -172,9 +175,9 @@ class Gang:
             if time.monotonic() - began > BEAT_S:
                 for link in asked:  # a prepared host waits for the start signal only while heartbeats arrive
                     self._beat(link)
-        failed = [link for link in asked if reply not in link.replies]
-        causes = [link for link in failed if not link.refused or link.refused.get("error") != WITHDRAWN]
-        raise_refusal(causes or failed, kind)
+        without = [link for link in asked if reply not in link.replies]
+        causes = [link for link in without if not link.refused or link.refused.get("error") != WITHDRAWN]
+        raise_refusal(causes or without, kind)
         return {link.name: link.replies[reply] for link in asked}
 
     def turn(self, kind: str) -> None:
@@ -214,8 +217,7 @@ class Gang:
 
     def notice_stalls(self) -> None:
         """Do not count time in which the controller was suspended or had no CPU as silence of the hosts."""
-        now = time.monotonic()
-        late_s = now - self._due
+        late_s = (now := time.monotonic()) - self._due
         if late_s > STALL_S:
             for link in self.links:
                 link.excused_s += late_s
@@ -257,8 +259,8 @@ class Gang:
 
     def _beat(self, link: Link) -> None:
         """Send a heartbeat if the last one was more than BEAT_S ago."""
-        usable = link.place is not None and link.channel is not None and not link.channel.broken
-        if usable and not link.lost and time.monotonic() - link.asked_beat > BEAT_S:
+        usable = link.place is not None and link.connected and not link.lost
+        if usable and time.monotonic() - link.asked_beat > BEAT_S:
             link.asked_beat = time.monotonic()
             self.tell("beat", links=[link], seen=link.uptime_s)
 
@@ -268,9 +270,8 @@ class Gang:
         for link in self.links:
             if link.lost:
                 continue
-            broken = link.channel is None or bool(link.channel.broken)
             patience_s = SILENT_S if link.heard >= link.opened_at else OPENING_S
-            if not broken and not (link.silent_s() > SILENT_S and now - link.opened_at > patience_s):
+            if link.connected and not (link.silent_s() > SILENT_S and now - link.opened_at > patience_s):
                 self._beat(link)
             elif now - link.opened_at > RECONNECT_S:
                 if link.place is not None and link.silent_s() < SILENT_S + RECONNECT_S:

@@ -58,7 +58,12 @@ def _refused(link: Link, kind: str) -> Refused:
 
 
 def raise_not_opened(waiting: list[Link], failure: type[HostNotReady]) -> None:
-    """Raise the refusals of hosts that answered `open` with one; else `failure` with what broke each channel."""
+    """Raise the refusals of hosts that answered `open` with one; else `failure` with what broke each channel.
+
+    Do nothing for an empty list.
+    """
+    if not waiting:
+        return
     raise_refusal([link for link in waiting if link.refused], "open")
     rows = [f"{link.name}: {(link.channel.broken if link.channel else '') or 'no answer'}" for link in waiting]
     raise failure(
