@@ -158,8 +158,7 @@ class Gang:
         for link in asked:
             self._request(link, kind, reply, fields(link) if fields else {})
         began, grace = time.monotonic(), FailureGrace()
-        until = began + deadline_s
-        while time.monotonic() < until:
+        while time.monotonic() < began + deadline_s:
             unanswered = [link for link in asked if reply not in link.replies and not self._out(link)]
             open_ones = [link for link in unanswered if min(link.silent_s(), time.monotonic() - began) < silence_s]
             if not open_ones:
