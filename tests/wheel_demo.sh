@@ -70,7 +70,7 @@ for bundle in "$DDP_PLAY_HOME"/runs/*; do
   tries=0
   until [ -s "$bundle/report.html" ]; do
     tries=$((tries + 1))
-    [ "$tries" -le 120 ] || { echo "no report in $bundle"; exit 1; }
+    [ "$tries" -le 600 ] || { echo "no report in $bundle"; exit 1; }
     sleep 1
   done
 done

@@ -35,7 +35,6 @@ OWN_THINGS_ONLY = {
     "src/ddp_play/guard/source_unpacking.py": "the archive that it has unpacked, and files that an interruption left",
     "src/ddp_play/guard/usage_record.py": "a lock of the record of usage",
     "src/ddp_play/run/activity_viewer.py": "the directory that it has made",
-    "src/ddp_play/run/background_process.py": "the lock of its own process",
     "src/ddp_play/run/hook_process.py": "the command that it has started",
     "src/ddp_play/run/jump_host.py": "the lock and the mark of a connection",
     "src/ddp_play/run/judged_outcome.py": "the outcome that it has stored",

@@ -23,6 +23,8 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 RANK = int(os.environ["RANK"])
+# gloo's threads let go of their last work; while Python ends, that would abort (exit code 134).
+LET_GO_S = 0.2
 END = Path(__file__).absolute().with_name("end")
 
 
@@ -33,12 +35,14 @@ def announce() -> None:
 
 def leave() -> None:
     """Exit code 3, without a word."""
+    time.sleep(LET_GO_S)
     announce()
     sys.exit(3)
 
 
 def fail() -> None:
     """An exception that nobody catches."""
+    time.sleep(LET_GO_S)
     announce()
     raise ValueError("loss is nan")
 
@@ -181,7 +185,7 @@ def main() -> None:
 
     train(args.steps, args.pause, checkpoint, misbehave)
     dist.destroy_process_group()
-    time.sleep(0.2)  # gloo's threads let go of their last work; while Python ends, that would abort (exit code 134)
+    time.sleep(LET_GO_S)
     if args.leave_mib and RANK == 0:
         with Path("large.bin").open("wb") as left:
             for _ in range(args.leave_mib):

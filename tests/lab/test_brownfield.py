@@ -16,6 +16,8 @@ from .conftest import Lab, lab_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.timeout(1800)  # its hosts, and the images that another test builds, are in it
+
 HERE = Path(__file__).parent
 LIST = HERE.parents[1] / "docs" / "onboarding.md"
 HOST = "h1"

@@ -17,6 +17,8 @@ from tests.waiting import wait_until
 from .conftest import Lab, build_turn
 from .rank_jobs import SLIM
 
+pytestmark = pytest.mark.timeout(1800)  # its hosts, and the images that another test builds, are in it
+
 ROOT = Path(__file__).resolve().parents[2]
 LOCAL = str(ROOT / "inventory" / "local")
 TORCH_IMAGE = "ddp-play-rank:latest"

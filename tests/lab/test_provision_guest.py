@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from .guests import Street
 
+pytestmark = pytest.mark.timeout(1800)  # its hosts, and the images that another test builds, are in it
+
 # Also where the tests run on a machine with a way to the vendor.
 UNREACHED = "127.0.0.1 download.docker.com\n::1 download.docker.com"
 # systemd allows docker.service three starts a minute and refuses the fourth.

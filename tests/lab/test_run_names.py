@@ -31,7 +31,8 @@ def seen_on_hosts(lab: Lab, name: str) -> list[str]:
         f"docker ps -q --filter label=ddp-play.run={name}"
         " | xargs -r docker inspect -f '{{.Id}} {{.State.Pid}}';"
         f"pgrep -fa 'guard .*/{name}[.]'; sudo find {SHARED}/.ddp-play /home/ops/.local/state/ddp-play/host/runs"
-        " /var/lib/ddp-play/runs -name lease -prune -o -name samples.jsonl -prune -o -print 2>/dev/null | sort; true"
+        " /var/lib/ddp-play/runs"
+        " ! -name lease ! -name '*samples.jsonl*' ! -name '.state.json.*' -print 2>/dev/null | sort; true"
     )
     return [lab.on(host, script) for host in HOSTS]
 

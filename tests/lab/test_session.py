@@ -62,9 +62,10 @@ def test_runs_of_a_session_use_containers_verbs_and_fail_like_others(lab3: Lab, 
     assert document(lab3, failed)["verdict"]["rank"] == 3
 
     long = fresh("long")
-    path = job(tmp_path, {"command": ["sh", "-c", "sleep 600"]}, "long.yml")
+    path = job(tmp_path, {"command": ["sh", "-c", "echo begun; sleep 600"]}, "long.yml")
     assert lab3.play("run", path, "-i", inventory, "-d", "--name", long).returncode == 0
-    wait_until(lambda: document(lab3, long)["status"] == "running", timeout_s=120)
+    log = lab3.home / "runs" / long / "logs" / "rank-1.log"
+    wait_until(lambda: log.exists() and log.read_bytes() == b"begun\n", timeout_s=120)
     answer = lab3.play("exec", long, "--rank", "1", "--", "sh", "-c", "echo $RANK")
     assert (answer.returncode, answer.stdout.strip(), answer.stderr) == (0, "1", "")
     assert lab3.play("stop", long, "--now").returncode == 0

@@ -56,7 +56,7 @@ def begin(play: Play, inventory: Path, name: str, **variables: Any) -> subproces
     (play.cwd / "source").mkdir()
     play.write("source/train.py", "")
     wanted = {"source": str(play.cwd / "source"), "artifacts": ["*.txt"], "command": ["sh", "-c", COMMAND]}
-    times: dict[str, Any] = {**FAST, "ranks_per_host": 1, "host_timeout": 3}
+    times: dict[str, Any] = {**FAST, "ranks_per_host": 1, "host_timeout": 6}
     child = play.start("run", play.job({**wanted, **times, **variables}), "-i", inventory, "--name", name)
     wait_until(lambda: begun(play, name, 1, ranks=1) or child.poll() is not None, timeout_s=90, what="rank 0")
     return child

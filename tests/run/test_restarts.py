@@ -100,7 +100,7 @@ def test_a_killed_rank_restarts_the_gang_from_its_checkpoint(play: Play, undistu
     assert "DDP_PLAY_ATTEMPT=2" in (run / "env" / "rank-1.env").read_text()
     assert play.left_on_host() == []
     assert list((play.cwd / "shared").glob(".ddp-play/*")) == []
-    assert not living(str(play.host_dir))
+    wait_until(lambda: not living(str(play.host_dir)), timeout_s=60, what="all processes of the run end")
 
 
 # Each attempt says so and lasts until the test lets it end, or ends at once in a later one.

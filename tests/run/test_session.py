@@ -90,7 +90,7 @@ def test_a_killed_session_harms_no_run(play: Play) -> None:
     assert play.left_on_host() == []
 
 
-def test_a_hung_session_delays_a_run_by_a_second(play: Play) -> None:
+def test_a_hung_session_holds_up_no_run(play: Play) -> None:
     session = start(play)
     os.kill(session, signal.SIGSTOP)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import signal
@@ -72,13 +73,18 @@ def finished(play: Play) -> list[Path]:
 def channel_of(play: Play) -> int | None:
     """The process on the host that prepares a run: it holds the file of its attempt."""
     for lock in (play.host_dir / "runs").glob("*/*/channel.lock"):
-        for fd in Path("/proc").glob("[0-9]*/fd/*"):
-            try:
-                if fd.readlink() == lock:
-                    return int(fd.parts[2])
-            except OSError:
-                continue
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):  # it ends meanwhile
+                if any(_target(fd) == lock for fd in (process / "fd").iterdir()):
+                    return int(process.name)
     return None
+
+
+def _target(fd: Path) -> Path | None:
+    try:
+        return fd.readlink()
+    except OSError:
+        return None
 
 
 def halted(pid: int, begun: Callable[[], bool]) -> bool:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ddp_play.bundle.paths import RunPaths
-from ddp_play.bundle.run_lookup import is_locked
-from tests.run.conftest import LOCAL, Play, alive
+from ddp_play.bundle.run_locks import is_locked
+from tests.run.conftest import LOCAL, Play, alive, living
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -63,6 +63,8 @@ def test_a_task_that_does_not_end_is_stopped(play: Play, *, after: bool, with_se
         assert words in document["verdict"]["message"]
         assert [rank["exit_code"] for rank in document["ranks"]] == ([0] * len(document["ranks"]) if after else [])
         assert play.left_on_host() == []
+        run = str(play.home / "runs" / "slow")
+        wait_until(lambda: not living(run), timeout_s=60, what="what its worker had started ends")
         began.unlink()
         time.sleep(3)  # three times the delay of the task
         assert not began.exists(), "its worker goes on"

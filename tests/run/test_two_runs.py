@@ -73,7 +73,12 @@ def test_gc_lists_then_removes_and_leaves_alone_what_lives_or_is_anothers(play: 
     logs = [play.home / "runs" / name / "logs" / "rank-0.log" for name in ("alive", "dead")]
     wait_until(lambda: all(log.exists() and log.read_bytes() == b"begun\n" for log in logs))
     state = play.place("dead") / "state.json"
-    rank = json.loads(state.read_text())["ranks"]["0"]["pid"]
+
+    def rank_pid() -> int:
+        """0 until the guard has written what it started."""
+        return json.loads(state.read_text())["ranks"]["0"]["pid"] or 0
+
+    rank = wait_until(rank_pid, timeout_s=60, what="the pid of the rank")
     kill_controller_and_guard(play, "dead")
     stranger = play.host_dir / "runs" / "theirs" / "1.localhost"
     stranger.mkdir(parents=True)

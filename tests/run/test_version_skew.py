@@ -10,7 +10,7 @@ import dataclasses
 import json
 import shutil
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -79,7 +79,14 @@ def begin_orphan(play: Play) -> list[int]:
     run = play.home / "runs" / "night"
     logs = [run / "logs" / f"rank-{rank}.log" for rank in range(2)]
     wait_until(lambda: all(log.exists() and log.read_bytes() == b"begun\n" for log in logs), timeout_s=60, what="ranks")
-    state = json.loads((play.place("night") / "state.json").read_text())
+    state: dict[str, Any] = {}
+
+    def written() -> bool:
+        """A rank may say that it begins before its guard has written who it is."""
+        state.update(json.loads((play.place("night") / "state.json").read_text()))
+        return all(row["pid"] for row in state["ranks"].values())
+
+    wait_until(written, timeout_s=60, what="pids of the ranks")
     kill_each(set(living(str(run))) - {state["guard_pid"]})
     return [row["pid"] for row in state["ranks"].values()]
 

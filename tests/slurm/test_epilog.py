@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import secrets
@@ -58,7 +59,10 @@ class Job:
 @pytest.fixture
 def job(cluster: Cluster) -> Iterator[Job]:
     """Afterwards no file of the test is in memory."""
-    busy = {path.stat().st_uid for path in Path("/proc").glob("[0-9]*") if path.exists()}
+    busy = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it ends meanwhile
+            busy.add(process.stat().st_uid)
     names = {row.pw_name: row.pw_uid for row in pwd.getpwall()}
     free = [name for name in USERS if name in names and names[name] not in busy]
     if not free:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.slurm.conftest import LONG
+from tests.slurm.conftest import LONG, PATIENCE_S
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +29,7 @@ def test_a_check_of_two_nodes_has_the_form_of_one_over_ssh(login: Login) -> None
         "exit_class"
     ]
     assert "slurm job" in done.err
-    login.cluster.wait_empty(30)
+    login.cluster.wait_empty(PATIENCE_S)
 
 
 def test_a_verb_that_fails_has_its_own_exit_code(login: Login) -> None:

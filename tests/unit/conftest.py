@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ddp_play.guard import guard_files
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -21,6 +23,12 @@ def no_descriptor_left() -> Iterator[None]:
     yield
     gc.collect()  # an exception keeps what its frames had
     assert _open() - before == set()
+
+
+@pytest.fixture
+def patient_readings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other tests may have all processors for longer than a reading of another guard's files has."""
+    monkeypatch.setattr(guard_files, "LIMIT_S", 30.0)
 
 
 def _open() -> set[tuple[str, str]]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import socket
 
 PROGRAM = "ansible-playbook"
-ANSWER_S = 1.0
+ANSWER_S = 3.0
 # The session may have to import Ansible and to read the inventory first.
 START_S = 120.0
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)

@@ -29,7 +29,7 @@ from ddp_play.ansible.descriptor_messages import receive, send
 from ddp_play.ansible.left_workers import workers_of
 from ddp_play.ansible.plugin_variables import RUN_DIR_ENV
 from ddp_play.bundle.paths import RunPaths
-from ddp_play.bundle.run_lookup import is_locked
+from ddp_play.bundle.run_locks import is_locked
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import secrets
 import shutil
@@ -11,6 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ddp_play.bundle import run_locks
 from ddp_play.bundle.paths import RunPaths, home, read_json, read_rows, runs_dir
 from ddp_play.bundle.removal_plan import DAY_S, BundleRecord, Rules, why_protected
 from ddp_play.bundle.run_lookup import Run, never_started
@@ -109,7 +109,7 @@ def _held(lock: Path) -> Iterator[None]:
     """Hold a lock of the run; Busy if another process does."""
     with lock.open("a") as handle:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            run_locks.lock(handle)
         except BlockingIOError:
             raise Busy(f"{lock.parent.name} was not removed: a process works on it") from None
         yield

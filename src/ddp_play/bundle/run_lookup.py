@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bisect
 import difflib
-import fcntl
 import gc
 import os
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ddp_play.bundle.format_version import refuse_unknown_format
 from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import RunPaths, read_json, runs_dir
+from ddp_play.bundle.run_locks import is_locked
 from ddp_play.errors import InternalError, UsageError
 from ddp_play.guard.protocol import protocol_problem
 
@@ -125,25 +125,6 @@ def has_ended(document: dict[str, Any]) -> bool:
     """Does the run.json say that the run has ended?"""
     status = STATUSES.get(str(document.get("status")))
     return status is not None and status.final
-
-
-def is_locked(path: Any) -> bool:
-    """Does a process hold this lock?"""
-    if not path.exists():
-        return False
-    try:
-        handle, lock = path.open("a"), fcntl.LOCK_EX  # NFS takes an exclusive lock only of a file open for writing
-    except OSError:  # a read-only disk, or another user's run
-        try:
-            handle, lock = path.open(), fcntl.LOCK_SH
-        except OSError:
-            return False
-    with handle:
-        try:
-            fcntl.flock(handle, lock | fcntl.LOCK_NB)
-        except OSError:
-            return True
-    return False
 
 
 def all_runs() -> list[Run]:

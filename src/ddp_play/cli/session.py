@@ -10,17 +10,18 @@ from typing import Annotated, Any
 import typer
 
 from ddp_play.bundle.paths import make_directory
-from ddp_play.bundle.run_lookup import is_locked
+from ddp_play.bundle.run_locks import is_locked
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
 from ddp_play.errors import InternalError, UsageError
 from ddp_play.planning.job_values import parse_seconds
 from ddp_play.run.session_children import WARM_UP
 from ddp_play.run.session_place import SessionPlace
-from ddp_play.run.session_request import ANSWER_S, order
+from ddp_play.run.session_request import order
 from ddp_play.run.session_server import Session
 
 START_S = 60.0
+END_S = 10.0  # it has answered that it ends
 Refresh = Annotated[
     bool, typer.Option("--refresh", help="Read the inventory again, where a script or a plugin makes it.")
 ]
@@ -91,7 +92,7 @@ def _order(place: SessionPlace, name: str) -> None:
     if order(place, name) is None:
         raise UsageError("this inventory has no session", hint="ddp-play session -i INVENTORY starts one")
     if name == "end":
-        deadline = time.monotonic() + ANSWER_S
+        deadline = time.monotonic() + END_S
         while is_locked(place.lock) and time.monotonic() < deadline:
             time.sleep(0.02)
         console.note("it was told to end, and has not yet" if is_locked(place.lock) else "ended")

@@ -147,6 +147,11 @@ def comes_back(cause: Ending, fields: dict[str, str], partition: dict[str, str])
     return fields.get("JobState") == "RUNNING" or not cancels
 
 
+def is_end_said(output: str) -> bool:
+    """Did Slurm's daemon write to the job's output that it ends the job, with a cause or without one?"""
+    return _ENDED.search(output) is not None
+
+
 def cause_said(output: str) -> Ending | None:
     """Why Slurm ended a job, from what its daemon wrote to the job's output; None if it gave no cause."""
     found = _ENDED.findall(output)

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from .protocol import Header
 
 # Seconds for a reading of files of the kernel, of a program's output, and of a directory that a server may hold. All
-# start at once, and a busy host needs seconds for all of them.
-FILES_S, TOOL_S, DIRECTORY_S = 8.0, 10.0, 8.0
+# start at once, and a busy host needs seconds for all of them; its disk, for what is written through to it, more.
+FILES_S, TOOL_S, DIRECTORY_S = 8.0, 10.0, 15.0
 RESOLVE_S = 1.5 * name_readings.RESOLVE_S + 1.0
 SEEN_S = 3.0
 

@@ -112,7 +112,7 @@ def local_image(image: str, *, build: str = "") -> Image:
         try:
             return client.images.get(image)
         except ImageNotFound:
-            known = [tag for row in client.images.list() for tag in row.tags]
+            known = [tag for row in client.api.images() for tag in row["RepoTags"] or ()]
     remedy = f"{build or f'ddp-play image build --tag {image}'}, or docker pull {image}"
     near = difflib.get_close_matches(image, known, n=1, cutoff=0.7)
     hint = f"did you mean {near[0]}? Otherwise {remedy}" if near else remedy

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ddp_play.lab.layout import Host
 
-_SSH_TIMEOUT_S = 2.0
+_SSH_TIMEOUT_S = 5.0  # of a busy machine
 
 
 @dataclass(frozen=True)

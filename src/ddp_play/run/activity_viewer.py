@@ -22,7 +22,7 @@ from ddp_play.ansible.installed_collection import collection_root
 from ddp_play.ansible.plugin_variables import ACTIVITY_ENV
 from ddp_play.ansible.runner import AnsibleRunner, Passwords, PlaybookRequest
 from ddp_play.bundle.paths import read_json, write_json
-from ddp_play.bundle.run_lookup import is_locked
+from ddp_play.bundle.run_locks import is_locked
 from ddp_play.errors import DdpPlayError, InternalError, error_class
 from ddp_play.run.fleet_activity import ANSWERS, ROUNDS_ONCE, VIEWER, ActivityOrders
 

@@ -19,7 +19,8 @@ from ddp_play.ansible.runner import Passwords
 from ddp_play.bundle.journal import Journal
 from ddp_play.bundle.outcome import HOST_LOST, RunStatus, error_outcome
 from ddp_play.bundle.paths import RunPaths, read_json, write_json
-from ddp_play.bundle.run_lookup import has_ended, is_locked
+from ddp_play.bundle.run_locks import is_locked
+from ddp_play.bundle.run_lookup import has_ended
 from ddp_play.engines import slurm_commands, slurm_states
 from ddp_play.engines.interface import HOSTS, OUTPUT, Ending
 from ddp_play.errors import Busy, DdpPlayError, HostNotReady, InternalError
@@ -34,8 +35,9 @@ from ddp_play.run.run_hooks import END, hooks_of
 from ddp_play.run.stop_requests import StopRequests
 from ddp_play.run.submission import start_background
 
-# Slurm's daemon writes why it ends a job at about the time of its signal.
-CAUSE_S = 0.3
+# Slurm's daemon writes why it ends a job at about the time of its signal, on a busy node later. Before a time limit it
+# writes nothing.
+CAUSE_S = 2.0
 TICK_S, ASK_S = 0.2, 1.0  # Slurm's controller is asked less often
 # A page of the run takes a second or two; Slurm may be about to kill what is left of the job.
 REPORT_S = 15.0
@@ -193,8 +195,9 @@ def _wait(paths: RunPaths, signals: Signals, job_id: str, ask: slurm_commands.As
 
 def _cause(paths: RunPaths, job_id: str, ask: slurm_commands.Ask) -> Ending:
     """Why Slurm sent its signal. Its daemon writes that to the job's output, at about the same time."""
-    time.sleep(CAUSE_S)
-    text = _output(paths, int(read_json(paths.engine_start).get("output_chars") or 0))
+    until, begin = time.monotonic() + CAUSE_S, int(read_json(paths.engine_start).get("output_chars") or 0)
+    while not slurm_states.is_end_said(text := _output(paths, begin)) and time.monotonic() < until:
+        time.sleep(TICK_S)
     fields = slurm_commands.shown(ask, "job", job_id)
     within_s = EARLY_S + float(read_json(paths.job).get("grace") or 0)
     return slurm_states.cause_of_signal(text, fields, now=time.time(), within_s=within_s)

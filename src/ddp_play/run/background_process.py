@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import signal
@@ -25,6 +24,7 @@ from ddp_play.ansible.runner import (
     PlaybookStatus,
     artifact,
 )
+from ddp_play.bundle import run_locks
 from ddp_play.bundle.bundle_size import RECORDED, to_record
 from ddp_play.bundle.disk_space import DiskSpace
 from ddp_play.bundle.journal import Journal
@@ -181,8 +181,8 @@ def main() -> None:
 def in_background(paths: RunPaths, runner: PlaybookRunner, *, take_over_run: bool, session: int = 0) -> None:
     """Run or take over with the passwords on standard input. `session`: pid of the one that this process is from."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    with paths.background_lock.open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with paths.background_lock.open("a") as handle:
+        run_locks.lock(handle)
         passwords = Passwords(**json.loads(sys.stdin.buffer.read() or b"{}"))
         started = {"pid": os.getpid(), "started": time.time()}
         write_json(paths.background, {**started, "session": session} if session else started)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.bundle import run_lookup
+from ddp_play.bundle import run_locks, run_lookup
 from ddp_play.bundle.disk_space import DiskSpace
 from ddp_play.bundle.file_tail import LineTail
 from ddp_play.bundle.journal import Journal
@@ -80,7 +80,7 @@ def refresh(paths: RunPaths) -> None:
         return
     allocation, engine = Allocation.from_json(row), engine_named(str(row["engine"]))
     state = engine.state(allocation)
-    if state.phase is Phase.ENDED and run_lookup.is_locked(paths.background_lock):
+    if state.phase is Phase.ENDED and run_locks.is_locked(paths.background_lock):
         return  # its controller still writes how it ended
     if state.phase is Phase.UNKNOWN:  # as far as it was, until the engine says something else
         _store(paths, allocation, AllocationState(Phase(row["phase"]), state.text), asked=time.time() + SILENT_S)
@@ -196,7 +196,7 @@ def name_lost_controller(paths: RunPaths) -> None:
     The engine ends the steps of such an allocation, and guards that it signals only know that they were asked to end.
     """
     row, document = read_json(paths.allocation), read_json(paths.run)
-    if not row.get("has_controller") or run_lookup.is_locked(paths.engine_lock):
+    if not row.get("has_controller") or run_locks.is_locked(paths.engine_lock):
         return
     verdict = document.get("verdict") or {}
     by_engine = document.get("status") == RunStatus.STOPPED or verdict.get("exit_code") in BY_SIGNAL

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ddp_play.bundle.paths import write_json
-from ddp_play.bundle.run_lookup import is_locked
+from ddp_play.bundle.run_locks import is_locked
 from ddp_play.engines.registry import engine_of
 from ddp_play.engines.route import Route
 from ddp_play.guard.protocol import UNREADABLE

@@ -6,13 +6,14 @@ of its processes may still write into the bundle.
 
 from __future__ import annotations
 
-import fcntl
 import time
 from typing import IO, TYPE_CHECKING, Any
 
+from ddp_play.bundle import run_locks
 from ddp_play.bundle.outcome import RunStatus, Verdict
 from ddp_play.bundle.paths import read_json, write_json
-from ddp_play.bundle.run_lookup import has_ended, is_locked
+from ddp_play.bundle.run_locks import is_locked
+from ddp_play.bundle.run_lookup import has_ended
 from ddp_play.errors import Busy, Interrupted
 from ddp_play.run import interrupted_attempt, requeue
 from ddp_play.run.stop_requests import StopRequests
@@ -39,16 +40,10 @@ def wait_for_locks(paths: RunPaths, *, timeout_s: float = LOCKED_S) -> None:
 
 def lock_engine(lock: IO[str], paths: RunPaths, *, timeout_s: float = LOCKED_S) -> None:
     """Lock the file of the run's controller. Busy if that of another start has it."""
-    until = time.monotonic() + timeout_s
-    while True:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            if time.monotonic() > until:
-                raise _still_there(paths) from None
-            time.sleep(TICK_S)
-        else:
-            return
+    try:
+        run_locks.lock(lock, within_s=timeout_s)
+    except OSError:
+        raise _still_there(paths) from None
 
 
 def _still_there(paths: RunPaths) -> Busy:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from ddp_play.bundle.run_lookup import is_locked
+from ddp_play.bundle.run_locks import is_locked
 from ddp_play.run.stop_requests import StopRequests
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ddp_play.bundle.paths import RunPaths, read_json
-from ddp_play.bundle.run_lookup import has_ended, is_locked
+from ddp_play.bundle.run_locks import is_locked
+from ddp_play.bundle.run_lookup import has_ended
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ddp_play.bundle.outcome import RunStatus
 from ddp_play.bundle.paths import read_json
-from ddp_play.bundle.run_lookup import is_locked
+from ddp_play.bundle.run_locks import is_locked
 from ddp_play.planning.job import job_from_json
 from ddp_play.planning.next_attempt import Fleet
 from ddp_play.run import requeue

@@ -15,8 +15,8 @@ from ddp_play.run.session_place import SessionPlace, build
 if TYPE_CHECKING:
     from ddp_play.bundle.paths import RunPaths
 
-# A session answers at once; a run does not wait longer for one that hangs.
-ANSWER_S = 1.0
+# A session answers at once, on a busy machine after a second; a run does not wait longer for one that hangs.
+ANSWER_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,13 @@ def start_run(place: SessionPlace, paths: RunPaths, passwords: bytes, *, take_ov
     """Let the session start the run's background process."""
     if not place.address.exists():
         return Answer()
+    request = {
+        "order": "run",
+        "build": build(),  # before it waits for what we send
+        "run_dir": str(paths.root),
+        "take_over": take_over,
+        "process": CallersProcess.this().to_json(),
+    }
     try:
         connection = connect(str(place.address), ANSWER_S)
     except ConnectionRefusedError:
@@ -40,7 +47,7 @@ def start_run(place: SessionPlace, paths: RunPaths, passwords: bytes, *, take_ov
         return Answer(note=f"the session of this inventory is not used: {error}")
     with connection:
         try:
-            return _start(connection, paths, passwords, take_over=take_over)
+            return _start(connection, request, paths, passwords)
         except (OSError, EOFError, ValueError, TypeError) as error:
             why = "it does not answer" if isinstance(error, TimeoutError) else str(error)
             return Answer(note=f"the session of this inventory is not used: {why}")
@@ -53,14 +60,7 @@ def _remove_dead(place: SessionPlace) -> None:
         place.address.unlink()
 
 
-def _start(connection: Any, paths: RunPaths, passwords: bytes, *, take_over: bool) -> Answer:
-    request = {
-        "order": "run",
-        "build": build(),
-        "run_dir": str(paths.root),
-        "take_over": take_over,
-        "process": CallersProcess.this().to_json(),
-    }
+def _start(connection: Any, request: dict[str, Any], paths: RunPaths, passwords: bytes) -> Answer:
     reading, writing = os.pipe()
     try:
         with paths.supervisor_log.open("ab") as log:

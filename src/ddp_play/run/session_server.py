@@ -7,7 +7,6 @@ not depend on the session: it can end or be killed at any time.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import select
 import signal
@@ -24,6 +23,7 @@ from ddp_play.ansible.callers_process import CallersProcess
 from ddp_play.ansible.descriptor_messages import check_peer, listen, receive, send
 from ddp_play.ansible.plugin_variables import RUN_DIR_ENV
 from ddp_play.ansible.warm_processes import WarmProcess, imported
+from ddp_play.bundle import run_locks
 from ddp_play.bundle.paths import make_directory
 from ddp_play.errors import Busy
 from ddp_play.run import session_children, session_place
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ddp_play.ansible.runner import PlaybookRequest
     from ddp_play.run.session_place import SessionPlace
 
-READ_S = 1.0
+READ_S = 3.0
 TICK_S = 1.0
 # That come with an order; fewer where this process has too many open.
 DESCRIPTORS = {"run": 2, "playbook": 3}
@@ -69,7 +69,8 @@ class Session:
         """Serve until it is ended or idle. Busy if this inventory has a session."""
         make_directory(self._place.root)
         self._place.root.chmod(0o700)
-        self._open.append(self._locked())
+        self._lock = self._locked()
+        self._open.append(self._lock)
         runner.import_now()
         session_children.write_program(self._place)
         listening = self._listen()
@@ -92,7 +93,7 @@ class Session:
     def _locked(self) -> IO[Any]:
         lock = self._place.lock.open("a+")
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            run_locks.lock(lock)
         except OSError:
             lock.close()
             raise Busy(
@@ -134,6 +135,7 @@ class Session:
         names = [child.name for child in self._children.values() if child.is_run]
         rest = f"; {', '.join(names)} continue without it" if names else ""
         self._say(f"session ended {self._ending}{rest}")
+        self._lock.close()  # another one may start while this process ends
 
     def _leave(self) -> None:
         """In a forked process: close what is the session's."""

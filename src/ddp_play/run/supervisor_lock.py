@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 from typing import TYPE_CHECKING
 
+from ddp_play.bundle import run_locks
 from ddp_play.errors import Busy
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def supervisor_lock(paths: RunPaths) -> Iterator[None]:
     """Hold the run's lock. Busy when another process holds it; the kernel releases the lock of a process that dies."""
     with paths.lock.open("a") as handle:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            run_locks.lock(handle)
         except OSError:
             raise Busy(
                 f"run {paths.run_id} is supervised by another process",

@@ -81,10 +81,10 @@ def test_a_process_without_an_answer_is_ended_and_what_it_said_is_quoted(read: o
     assert callable(read)
     script = "import os, time; print(os.getpid(), flush=True); os.write(2, b'still at /mnt/data\\n'); time.sleep(600)"
     began = time.monotonic()
-    with pytest.raises(NoAnswer) as caught, bounded(1.0):
+    with pytest.raises(NoAnswer) as caught, bounded(5.0):
         read([sys.executable, "-c", script])
-    assert time.monotonic() - began < 20
-    assert caught.value.message.startswith("it did not answer within 1 s")
+    assert time.monotonic() - began < 30
+    assert caught.value.message.startswith("it did not answer within 5 s")
     if read is as_local_does:  # the other reads no stderr
         assert caught.value.message.endswith("it said: still at /mnt/data")
 

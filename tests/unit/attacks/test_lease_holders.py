@@ -45,6 +45,7 @@ def neighbour(body: str, *words: str) -> Iterator[subprocess.Popen[bytes]]:
         process.communicate()
 
 
+@pytest.mark.usefixtures("patient_readings")
 def test_whoever_holds_a_slot_is_named_however_often_one_asks(tmp_path: Path, scope: str) -> None:
     """By the kernel and the guard's command line: nothing written down that could be stale."""
     root = tmp_path / "runs" / "night-1" / "1.h1"
@@ -106,6 +107,7 @@ AS_NOBODY = "os.setgroups([]); os.setgid(65534); os.setuid(65534)" if os.geteuid
 WHO = user_name(65534 if AS_NOBODY else os.geteuid())
 
 
+@pytest.mark.usefixtures("patient_readings")
 def test_a_neighbour_on_our_slot_or_port_is_named_and_keeps_it_no_longer_than_it_lives(scope: str) -> None:
     port = free_range()
     body = f"{AS_NOBODY}\na = leases.hold('slot-0', {scope!r}); b = leases.hold('port-{port}', {leases.SCOPE!r})"
@@ -118,6 +120,7 @@ def test_a_neighbour_on_our_slot_or_port_is_named_and_keeps_it_no_longer_than_it
     assert leases.ports_problem(port, port) == f"no free port between {port} and {port}"
 
 
+@pytest.mark.usefixtures("patient_readings")
 def test_a_neighbour_that_claims_to_be_anothers_guard_is_told_by_its_own_name(tmp_path: Path, scope: str) -> None:
     if not AS_NOBODY:
         pytest.skip("needs root, to be two users")
@@ -129,6 +132,7 @@ def test_a_neighbour_that_claims_to_be_anothers_guard_is_told_by_its_own_name(tm
         assert leases.slots_problem(["slot-0"], 1, scope).endswith(f"held by run night-1 of {WHO}")
 
 
+@pytest.mark.usefixtures("patient_readings")
 def test_a_neighbour_whose_own_guard_names_another_owner_is_told_by_its_own_name(tmp_path: Path, scope: str) -> None:
     if not AS_NOBODY:
         pytest.skip("needs root, to be two users")

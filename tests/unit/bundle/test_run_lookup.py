@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import builtins
-import errno
 import fcntl
 import io
 import os
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ddp_play.bundle.paths import RunPaths, home, write_json
-from ddp_play.bundle.run_lookup import all_runs, find, is_locked, load, newest_runs
+from ddp_play.bundle.run_lookup import all_runs, find, load, newest_runs
 from ddp_play.errors import UsageError
 
 
@@ -116,35 +114,6 @@ def test_the_status_of_a_run(status: str, locked: bool, over: bool, words: str) 
             fcntl.flock(lock, fcntl.LOCK_EX)
         run = load(paths)
         assert (run.attended, run.over, run.status_text) == (locked, over, words)
-
-
-def test_is_locked_does_not_keep_the_lock() -> None:
-    paths = make("r1")
-    paths.lock.touch()
-    assert not is_locked(paths.lock)
-    with paths.lock.open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        assert is_locked(paths.lock)
-    assert not is_locked(paths.lock)
-    assert not is_locked(paths.root / "nowhere")
-
-
-def test_a_lock_that_cannot_be_opened_for_writing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a read-only disk, and of another user's run."""
-    paths, opened = make("r1"), Path.open
-    paths.lock.touch()
-
-    def read_only(path: Path, mode: str = "r", **more: Any) -> Any:
-        if "a" in mode:
-            raise OSError(errno.EROFS, "Read-only file system", str(path))
-        return opened(path, mode, **more)
-
-    with paths.lock.open("a") as lock:
-        monkeypatch.setattr(Path, "open", read_only)
-        assert not is_locked(paths.lock)
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        assert is_locked(paths.lock)
-    assert not is_locked(paths.lock)
 
 
 def test_a_bundle_whose_removal_did_not_end_is_not_listed() -> None:

@@ -116,6 +116,12 @@ def test_why_slurm_sends_its_signal(output: str, state: str, left_s: float, code
     assert cause_of_signal(output, fields, now=now, within_s=100.0).exit_code == code
 
 
+def test_an_end_that_slurms_daemon_says_without_a_cause() -> None:
+    said = "slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***\n"
+    assert (slurm_states.is_end_said(said), slurm_states.cause_said(said)) == (True, None)
+    assert not slurm_states.is_end_said("*** JOB of mine was CANCELLED ***\n")
+
+
 def test_a_lost_node_is_named() -> None:
     line = "JobState=NODE_FAIL BatchHost=n1 FailedNode="
     found = slurm_states.job_state(fields_of(f"{line}n2")).ending

@@ -51,11 +51,11 @@ def test_a_pull_that_fails_is_refused_with_the_reason(tmp_path: Path) -> None:
 
 def test_a_pull_that_nobody_wants_any_more_ends(tmp_path: Path) -> None:
     script = f"setsid sleep 600 & echo $! > {tmp_path}/pid; wait"
-    asked = iter([False, True])
+    written = tmp_path / "pid"
     with pytest.raises(Refused, match="withdrawn") as caught:
-        provide(spec(tmp_path, script, image="docker://i"), {}, lambda: next(asked))
+        provide(spec(tmp_path, script, image="docker://i"), {}, lambda: written.exists() and bool(written.read_text()))
     assert caught.value.kind == WITHDRAWN
-    pid = int((tmp_path / "pid").read_text())
+    pid = int(written.read_text())
     wait_until(lambda: not processes.alive(pid, None), timeout_s=10, what="its end")
 
 

@@ -81,8 +81,8 @@ def test_readings_take_no_longer_than_the_order_says_and_say_why(
         (slow / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{slow}:{os.environ['PATH']}")
     with Line(tmp_path) as line:
-        found = body(line, "check_outputs", within_s=1.5)
-        assert found["lscpu"]["problem"] == "no answer within 1.5 s (--within)"
+        found = body(line, "check_outputs", within_s=5.0)
+        assert found["lscpu"]["problem"] == "no answer within 5 s (--within)"
         assert found["uname -srvm"]["value"]["output"] == "fast\n"
         assert "value" in body(line, "check_counters", within_s=5.0)["counters"]
 

@@ -121,6 +121,7 @@ def test_a_late_start_is_prevented_until_the_engine_has_removed_the_container(
     assert late.may_start_late, "the engine has not answered"
     engine.has("DELETE /containers/r0?force=1&v=1", b"", 204)
     engine.awake.set()
+    monkeypatch.setattr(container_rank, "REMOVE_S", 20.0)
     late.prevent_late_start()
     assert not late.may_start_late
     assert set(searched) == {"abc123"}

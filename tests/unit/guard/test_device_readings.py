@@ -39,7 +39,7 @@ def test_a_reading_that_hangs_is_no_reading_and_is_not_asked_again() -> None:
     readings = started(slow)
     assert readings.newest(0.05) == {}
     assert readings.newest(10) == {}, "at once: the first still hangs"
-    assert slow.num_read == 1
+    wait_until(lambda: slow.num_read == 1, timeout_s=10, what="the thread of the readings begins")
     slow.release.set()
     wait_until(lambda: readings.newest(10) != {}, timeout_s=10, what="a reading")
     assert readings.newest(10) == {"gpus": {"0": {"utilization": 3}}}

@@ -62,7 +62,7 @@ def test_an_engine_that_hangs_does_not_hold_up_the_lease(
     tmp_path: Path, engine: Engine, firsts: list[subprocess.Popen[bytes]]
 ) -> None:
     """The first rank ends at once and the engine did not report the exit code; the second is killed in time."""
-    with guard_over(tmp_path, containers(2), lease_s=1.5, grace_s=1.0) as (place, process):
+    with guard_over(tmp_path, containers(2), lease_s=4.0, grace_s=1.0) as (place, process):
         place.order("go")
         wait_until(lambda: running(place))
         engine.awake.clear()
@@ -70,12 +70,12 @@ def test_an_engine_that_hangs_does_not_hold_up_the_lease(
         began = time.monotonic()
         ended = [end_of(child) - began for child in firsts]
         state = end(place, process)
-    assert ended[0] < 1.5 + BUSY_S
-    assert ended[1] < 1.5 + 1.0 + BUSY_S
+    assert ended[0] < 4.0 + BUSY_S
+    assert ended[1] < 4.0 + 1.0 + BUSY_S
     assert state["reason"] == "no controller for longer than the lease"
     assert "the engine did not report the exit code" in state["ranks"]["0"]["detail"]
     assert all(row["stopped"] for row in state["ranks"].values())
-    assert time.monotonic() - began < 12
+    assert time.monotonic() - began < 15
 
 
 def test_many_ends_cost_one_wait_for_the_engine(tmp_path: Path, engine: Engine) -> None:

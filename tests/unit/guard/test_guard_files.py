@@ -26,6 +26,7 @@ def told(root: Path, *, is_known: bool = False, uid: int = ME) -> dict[str, Any]
     return GuardFiles().read({7: Claim(HostRun(root), uid, is_known)})[7]
 
 
+@pytest.mark.usefixtures("patient_readings")
 @pytest.mark.parametrize(
     ("content", "spec"),
     [
@@ -52,11 +53,13 @@ def test_a_spec_is_an_object_of_the_user_of_the_process(
     assert read_specs([ours, foreign]) == {ours: spec, foreign: {}}
 
 
+@pytest.mark.usefixtures("patient_readings")
 def test_a_text_is_cut(tmp_path: Path) -> None:
     HostRun(tmp_path).spec.write_text(json.dumps({"owner": "z" * 1_000_000}))
     assert len(next(iter(read_specs([Claim(HostRun(tmp_path), ME)]).values()))["owner"]) == guard_files.MAX_NAME
 
 
+@pytest.mark.usefixtures("patient_readings")
 def test_the_state_of_an_attempt(tmp_path: Path) -> None:
     place = HostRun(tmp_path)
     place.spec.write_text(json.dumps({"owner": "kim"}))
@@ -73,6 +76,7 @@ def test_the_state_of_an_attempt(tmp_path: Path) -> None:
     assert told(tmp_path, uid=ME + 1) == {"owner": "", "problem": f"no state in {tmp_path}"}
 
 
+@pytest.mark.usefixtures("patient_readings")
 def test_odd_files_of_one_guard_hide_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "good").mkdir()
     HostRun(tmp_path / "good").state.write_text('{"phase": "running"}')

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from ddp_play.guard import guard_files, host_activity, leases
+from ddp_play.guard import host_activity, leases
 from ddp_play.guard.host_activity import (
     HostActivity,
     Usage,
@@ -41,10 +41,7 @@ GUARD = (
 SOURCES = str(Path(leases.__file__).parents[1])
 
 
-@pytest.fixture(autouse=True)
-def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other tests may have all processors for longer than a reading has."""
-    monkeypatch.setattr(guard_files, "LIMIT_S", 30.0)
+pytestmark = pytest.mark.usefixtures("patient_readings")
 
 
 @pytest.fixture

@@ -47,7 +47,7 @@ def test_two_hosts_measure_and_end() -> None:
         "address": HERE,
         "port": listen(other, heard),
         "streams": 1,
-        "seconds": 0.2,
+        "seconds": 1.0,
     }
     second = threading.Thread(target=other.obey, args=({**order, "first": False},), daemon=True)
     second.start()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ddp_play.guard import leases
+from ddp_play.guard import leases, processes
 from ddp_play.guard.rank_program import busy, counters, run, with_port
 from tests.waiting import wait_until
 
@@ -40,7 +40,7 @@ def test_a_program_that_hangs_is_ended_with_what_it_started(tmp_path: Path) -> N
     assert found["parts"] == [{"part": "start"}]
     assert found["problem"] == "no end within 5 s"
     pid = int(mark.read_text())
-    wait_until(lambda: not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text(), timeout_s=20)
+    wait_until(lambda: not processes.alive(pid, None), timeout_s=20)
 
 
 def test_a_program_that_closes_its_output_and_stays_is_ended_too() -> None:

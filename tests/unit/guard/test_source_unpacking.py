@@ -129,7 +129,8 @@ def test_a_source_that_is_being_unpacked_is_waited_for(place: HostRun) -> None:
     later = threading.Timer(0.8, (place.root / ".complete-d1").touch)
     later.start()
     source_unpacking.unpack_source(place, source(place, role="wait", wait_s=0.1))
-    assert not later.is_alive()
+    assert (place.root / ".complete-d1").exists()
+    later.join()
 
 
 def test_waiting_ends_with_the_order(place: HostRun) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -49,6 +51,15 @@ def test_a_signal_becomes_a_stop_request_with_slurms_reason(paths: RunPaths, mon
     cause = signalled(paths, monkeypatch)
     assert cause == ENDINGS["CANCELLED"]
     assert read_json(paths.stop_request(now=False)) == {"reason": "Slurm job 12 was cancelled"}
+
+
+def test_slurms_daemon_may_say_why_after_its_signal(paths: RunPaths, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job that was requeued ended as cancelled, and no other attempt followed."""
+    monkeypatch.setattr(allocated_controller, "CAUSE_S", 60.0)
+    threading.Timer(0.5, slurm_says, (paths, "DUE TO JOB REQUEUE")).start()
+    began = time.monotonic()
+    assert signalled(paths, monkeypatch) == ENDINGS["REQUEUED"]
+    assert time.monotonic() - began < 30, "what is said is waited for no longer"
 
 
 def test_a_person_who_stopped_the_run_has_stopped_it(paths: RunPaths, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -122,7 +122,7 @@ def test_every_try_has_a_number_of_its_own(staged: Make) -> None:
     stage.far["h1"].answers["stop"] = [encode("stopping")]
     stage.far["h3"].answers["prepare"] = refusal("prepare", "no space left on device")
     by_attempt(stage, "h4", a3=OK)
-    stage.supervisor(settle_s=1.0).run()  # h2 has to be lost before the killed rank ends the gang
+    stage.supervisor(settle_s=60.0).run()  # h2 has to be lost before the killed rank ends the gang
     assert stage.document["hosts"] == ["h1", "h4"]
     assert attempts_opened(stage, "h1")[-1] == 3
     assert attempts_opened(stage, "h4") == [3]

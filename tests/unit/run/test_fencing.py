@@ -119,7 +119,7 @@ def test_a_host_that_is_back_with_ranks_that_did_not_end_forbids_another_attempt
     stage.far["h2"].answers["clean"] = [encode("cleaned", left=["rank 0: process 12 did not end after SIGKILL"])]
     began = time.monotonic()
     with pytest.raises(HostNotReady) as caught:
-        fenced(stage, h1=600.0, h2=0.5, h3=600.0)
+        fenced(stage, h1=600.0, h2=60.0, h3=600.0)
     assert time.monotonic() - began < 10
     assert caught.value.message == (
         "h2: ranks of attempt 1 may still run there, so no other attempt is started\n"
@@ -161,7 +161,7 @@ def test_what_was_not_collected_is_kept_and_named_once(make: Make, keep: bool) -
     stage.far["h2"].answers["clean"] = [encode("cleaned", left=[], kept=[*own, "/shared/r"] if keep else [])]
     stage.far["h1"].answers["clean"] = []
     kept: list[Any] = []
-    assert fenced(stage, kept, keep_all_of(stage.plan, ["h2"] if keep else ["h1"]), h1=0.3, h2=0.3) == {"h1"}
+    assert fenced(stage, kept, keep_all_of(stage.plan, ["h2"] if keep else ["h1"]), h1=0.3, h2=30.0) == {"h1"}
     order = stage.far["h2"].order("clean")
     assert (order["keep_src"], order.get("keep", [])) == (keep, ["logs", "rank-1"] if keep else [])
     row = "/state/h2: not collected; ddp-play attach calm-otter-1 collects it"

@@ -82,7 +82,7 @@ def test_heartbeats_during_the_wait_for_a_lost_host_renew_no_lease(
 ) -> None:
     """Else the host's side of a channel would end after 30 s of silence."""
     monkeypatch.setattr("ddp_play.run.presence.BEAT_S", 0.05)
-    monkeypatch.setattr("ddp_play.run.fencing.FENCE_MARGIN_S", 1.0)
+    monkeypatch.setattr("ddp_play.run.fencing.FENCE_MARGIN_S", 3.0)
     monkeypatch.setattr("ddp_play.run.fencing.POLL_S", 0.05)
     stage = staged(2, 1, host_timeout=0.6)
     ends_when_told(stage, "h1")

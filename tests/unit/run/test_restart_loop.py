@@ -146,7 +146,7 @@ def test_ranks_that_may_still_run_forbid_another_attempt(staged: Make) -> None:
 
 def test_a_lost_host_that_returns_with_ranks_forbids_another_attempt(staged: Make) -> None:
     """Its lease would be over in a moment, but its rank survived the kill."""
-    stage = staged(2, 1, host_timeout=0.6, lease=2.0)
+    stage = staged(2, 1, host_timeout=0.6, lease=60.0)
     ends_when_told(stage, "h1")
     by_attempt(stage, "h2", a1={"state": "running"})
     stage.far["h2"].answers["beat"] = []

@@ -117,7 +117,7 @@ def test_too_few_hosts_are_a_reason_to_ask_for_others(staged: Make) -> None:
 
 def taken_during_the_fence(staged: Make, spares: int) -> Stage:
     """Host h2 is lost, and the engine takes all hosts while the loop waits for the lease of h2."""
-    stage = allocated(staged(2, spares, host_timeout=0.6, lease=2.0, hosts=2))
+    stage = allocated(staged(2, spares, host_timeout=0.6, lease=60.0, hosts=2))
     ends_when_told(stage, "h1")
     by_attempt(stage, "h2", a1={"state": "running"})
     stage.far["h2"].answers["beat"] = []

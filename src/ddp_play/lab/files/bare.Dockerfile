@@ -14,6 +14,7 @@ RUN export DEBIAN_FRONTEND=noninteractive \
  && systemctl mask systemd-udevd.service systemd-udevd-kernel.socket systemd-udevd-control.socket \
       systemd-networkd.service systemd-timesyncd.service systemd-modules-load.service \
       getty.target console-getty.service systemd-logind-varlink.socket \
+      apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer \
  && systemctl set-default multi-user.target \
  && useradd --uid 1000 --create-home --shell /bin/bash ops \
  && install -d -m 700 /root/.ssh && install -d -m 700 -o ops -g ops /home/ops/.ssh \
