@@ -20,7 +20,13 @@ if TYPE_CHECKING:
 FAILS = """
 trap 'echo told to end; exit 3' TERM
 echo "$GREETING" $RANK $LOCAL_RANK $WORLD_SIZE $MASTER_ADDR "$@"
-[ $RANK = 2 ] && sleep 1 && exit 9
+if [ $RANK = 2 ]; then  # once all have set their traps
+  for _ in $(seq 600); do
+    [ "$(cat ddp-play-slurm-$SLURM_JOB_ID/rank-*.log | grep -c ' --rank=')" = 4 ] && break
+    sleep 0.1
+  done
+  exit 9
+fi
 while :; do sleep 60 & wait; done  # its child may be told first
 """
 
