@@ -38,6 +38,7 @@ OWN_THINGS_ONLY = {
     "src/ddp_play/run/hook_process.py": "the command that it has started",
     "src/ddp_play/run/jump_host.py": "the lock and the mark of a connection",
     "src/ddp_play/run/judged_outcome.py": "the outcome that it has stored",
+    "src/ddp_play/run/session_place.py": "the socket of a session that was killed, with its lock",
     "src/ddp_play/run/session_request.py": "the socket of a session that is dead",
     "src/ddp_play/run/session_server.py": "its own socket",
     "src/ddp_play/run/submission.py": "the directory that it has made",

@@ -95,14 +95,18 @@ def test_a_hung_session_holds_up_no_run(play: Play) -> None:
     os.kill(session, signal.SIGSTOP)
     try:
         done = play("run", play.job(PLAIN), "-i", LOCAL, "--name", "patient")
+        refused = [play("session", "-i", LOCAL, option) for option in ("--end", "-d")]
     finally:
-        os.kill(session, signal.SIGCONT)
+        os.kill(session, signal.SIGKILL)
     assert done.code == 0
     assert "is not used: it does not answer" in done.err
     assert "session" not in background(play, "patient")
-    os.kill(session, signal.SIGTERM)
-    wait_until(lambda: not alive(session), what="the session ends")
     assert len(play.runs()) == 1
+    for answer in refused:
+        assert (answer.code, f"does not answer (pid {session})" in answer.err) == (75, True), answer.err
+        assert f"kill -9 {session} ends it" in answer.err
+    wait_until(lambda: not alive(session), what="the session ends")
+    assert start(play) != session
 
 
 def test_another_python_is_refused_and_another_ansible_gets_its_own(play: Play) -> None:
@@ -242,7 +246,7 @@ def test_the_state_of_a_session_for_programs(play: Play) -> None:
         silent = state()
     finally:
         os.kill(begun["pid"], signal.SIGCONT)
-    assert (silent["state"], silent["pid"]) == ("silent", None)
+    assert (silent["state"], silent["pid"], silent["runs"]) == ("silent", begun["pid"], [])
     assert state("--end")["state"] == "none"
 
 

@@ -13,7 +13,7 @@ from ddp_play.bundle.paths import make_directory
 from ddp_play.bundle.run_locks import is_locked
 from ddp_play.cli import console, options
 from ddp_play.cli.error_boundary import error_boundary
-from ddp_play.errors import InternalError, UsageError
+from ddp_play.errors import Busy, InternalError, UsageError
 from ddp_play.planning.job_values import parse_seconds
 from ddp_play.run.session_children import WARM_UP
 from ddp_play.run.session_place import SessionPlace
@@ -70,7 +70,10 @@ def session(
 
 
 def state_of(place: SessionPlace, inventory: tuple[str, ...]) -> dict[str, Any]:
-    """The session of an inventory for --json. What a session does not say, because it hangs or is none, is null."""
+    """The session of an inventory for --json. What a session does not say, because it hangs or is none, is null.
+
+    The pid of one that hangs is in its lock.
+    """
     answer = order(place, "status")
     state = "silent" if is_locked(place.lock) else "none"
     if answer is not None:
@@ -79,7 +82,7 @@ def state_of(place: SessionPlace, inventory: tuple[str, ...]) -> dict[str, Any]:
     return {
         "inventory": list(inventory),
         "state": state,
-        "pid": said.get("pid"),
+        "pid": said.get("pid") or place.holder or None,
         "runs": said.get("runs", []),
         "unused_s": said.get("unused_s"),
         "idle_s": said.get("idle_s"),
@@ -90,6 +93,7 @@ def state_of(place: SessionPlace, inventory: tuple[str, ...]) -> dict[str, Any]:
 
 def _order(place: SessionPlace, name: str) -> None:
     if order(place, name) is None:
+        _refuse_silent(place)
         raise UsageError("this inventory has no session", hint="ddp-play session -i INVENTORY starts one")
     if name == "end":
         deadline = time.monotonic() + END_S
@@ -98,6 +102,18 @@ def _order(place: SessionPlace, name: str) -> None:
         console.note("it was told to end, and has not yet" if is_locked(place.lock) else "ended")
     else:
         console.note("the inventory is read again")
+
+
+def _refuse_silent(place: SessionPlace) -> None:
+    """Busy if there is a session, which has not answered."""
+    if not is_locked(place.lock):
+        return
+    if not place.address.exists():
+        raise Busy("the session of this inventory is just starting or ending", hint="try again in a few seconds")
+    named, remedy = "", f"kill -9 the process that has {place.lock} (fuser names it); its runs go on"
+    if pid := place.holder:
+        named, remedy = f" (pid {pid})", f"kill -9 {pid} ends it, and its runs go on"
+    raise Busy(f"the session of this inventory does not answer{named}", hint=remedy)
 
 
 def _seconds(idle: str) -> float:
@@ -115,6 +131,7 @@ def _start_detached(place: SessionPlace, inventory: list[str], idle: str) -> Non
             f"this inventory has a session already (pid {found['pid']})",
             hint="ddp-play session -i INVENTORY --end ends it",
         )
+    _refuse_silent(place)
     words = [sys.executable, "-P", "-m", "ddp_play", "session", "--idle", idle]
     words += [word for source in inventory for word in ("-i", source)]
     make_directory(place.root)

@@ -10,8 +10,10 @@ import socket
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from ddp_play.ansible.installed_collection import collection_root
+from ddp_play.bundle import run_locks
 from ddp_play.bundle.paths import home
 
 PARTS = ("plugins/action", "plugins/plugin_utils", "plugins/filter", "plugins/module_utils")
@@ -38,6 +40,28 @@ class SessionPlace:
     def lock(self) -> Path:
         """Locked by the session while it lives."""
         return self.root / "lock"
+
+    @property
+    def holder(self) -> int:
+        """Pid that the session has written into its lock; 0 without a session, and for one of an earlier version."""
+        try:
+            return int(self.lock.read_text()) if run_locks.is_locked(self.lock) else 0
+        except (OSError, ValueError):
+            return 0
+
+    def take(self) -> IO[str]:
+        """Lock the place until the file is closed, and write who has it. OSError if another process does."""
+        lock = self.lock.open("a+")
+        try:
+            run_locks.lock(lock)
+            lock.truncate(0)
+            lock.write(str(os.getpid()))
+            lock.flush()
+            self.address.unlink(missing_ok=True)  # of a session that was killed
+        except OSError:
+            lock.close()
+            raise
+        return lock
 
     @property
     def log(self) -> Path:

@@ -23,7 +23,6 @@ from ddp_play.ansible.callers_process import CallersProcess
 from ddp_play.ansible.descriptor_messages import check_peer, listen, receive, send
 from ddp_play.ansible.plugin_variables import RUN_DIR_ENV
 from ddp_play.ansible.warm_processes import WarmProcess, imported
-from ddp_play.bundle import run_locks
 from ddp_play.bundle.paths import make_directory
 from ddp_play.errors import Busy
 from ddp_play.run import session_children, session_place
@@ -91,15 +90,12 @@ class Session:
 
     # -- begin and end -------------------------------------------------------------------------------
     def _locked(self) -> IO[Any]:
-        lock = self._place.lock.open("a+")
         try:
-            run_locks.lock(lock)
+            return self._place.take()
         except OSError:
-            lock.close()
             raise Busy(
                 "this inventory has a session already", hint="ddp-play session -i INVENTORY --end ends it"
             ) from None
-        return lock
 
     def _listen(self) -> socket.socket:
         """The socket appears in its place when it listens."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from pathlib import Path
 
 import pytest
 
+from ddp_play.bundle import run_locks
 from ddp_play.run import session_place
 from ddp_play.run.session_place import SessionPlace
 
@@ -20,6 +22,23 @@ def test_an_inventory_has_one_place(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     here = SessionPlace.of(("/inv",), "/a")
     monkeypatch.setattr(socket, "gethostname", lambda: "login2")
     assert SessionPlace.of(("/inv",), "/a") != here  # a home that several controllers share
+
+
+def test_a_place_tells_who_has_it(tmp_path: Path) -> None:
+    place = SessionPlace(tmp_path)
+    assert place.holder == 0, "there is no lock"
+    place.lock.write_text("7")
+    place.address.touch()
+    assert place.holder == 0, "it was killed"
+    with place.take():
+        assert place.holder == os.getpid()
+        assert not place.address.exists(), "nobody listens there"
+        with pytest.raises(BlockingIOError):
+            place.take()
+    with place.lock.open("a") as held:
+        run_locks.lock(held)
+        place.lock.write_text("")
+        assert place.holder == 0, "one of an earlier version"
 
 
 def test_a_changed_module_is_another_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
