@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,6 +19,9 @@ from ddp_play.run.session_children import WARM_UP
 from ddp_play.run.session_place import SessionPlace
 from ddp_play.run.session_request import order
 from ddp_play.run.session_server import Session
+
+if TYPE_CHECKING:
+    from ddp_play.ansible.runner import PlaybookRequest
 
 START_S = 60.0
 END_S = 10.0  # it has answered that it ends
@@ -65,8 +68,7 @@ def session(
             console.as_json(state_of(place, request.inventory))
         if end or refresh or detach or as_json:
             return
-        console.note("ddp-play run with this inventory goes through this session; Ctrl-C ends it, and runs go on")
-        Session(request, place, idle_s=_seconds(idle), say=console.note).serve()
+        _serve(request, place, idle)
 
 
 def state_of(place: SessionPlace, inventory: tuple[str, ...]) -> dict[str, Any]:
@@ -75,7 +77,7 @@ def state_of(place: SessionPlace, inventory: tuple[str, ...]) -> dict[str, Any]:
     The pid of one that hangs is in its lock.
     """
     answer = order(place, "status")
-    state = "silent" if is_locked(place.lock) else "none"
+    state = "silent" if place.is_held else "none"
     if answer is not None:
         state = "ready" if answer.get("ready") else "cold" if answer.get("settled") else "starting"
     said = answer or {}
@@ -89,6 +91,13 @@ def state_of(place: SessionPlace, inventory: tuple[str, ...]) -> dict[str, Any]:
         "socket": str(place.address),
         "log": str(place.log),
     }
+
+
+def _serve(request: PlaybookRequest, place: SessionPlace, idle: str) -> None:
+    if order(place, "status") is None:
+        _refuse_silent(place)
+    console.note("ddp-play run with this inventory goes through this session; Ctrl-C ends it, and runs go on")
+    Session(request, place, idle_s=_seconds(idle), say=console.note).serve()
 
 
 def _order(place: SessionPlace, name: str) -> None:
@@ -106,7 +115,7 @@ def _order(place: SessionPlace, name: str) -> None:
 
 def _refuse_silent(place: SessionPlace) -> None:
     """Busy if there is a session, which has not answered."""
-    if not is_locked(place.lock):
+    if not place.is_held:
         return
     if not place.address.exists():
         raise Busy("the session of this inventory is just starting or ending", hint="try again in a few seconds")

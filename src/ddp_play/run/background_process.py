@@ -34,6 +34,7 @@ from ddp_play.bundle.run_lookup import has_ended
 from ddp_play.errors import (
     CheckFailed,
     DdpPlayError,
+    DiskFull,
     InternalError,
     Interrupted,
     NotTakenOver,
@@ -167,6 +168,12 @@ def take_over(paths: RunPaths, passwords: Passwords) -> bool:
     return True
 
 
+def _is_over(paths: RunPaths) -> bool:
+    """Has another one, which had the lock until now, taken the run over and ended it? One with a full disk goes on."""
+    document = read_json(paths.run)
+    return has_ended(document) and document.get("exit_class") != DiskFull.kind
+
+
 def _name_lost_controller(paths: RunPaths) -> None:
     from ddp_play.run.engine_runs import name_lost_controller  # noqa: PLC0415 - most runs have no allocation
 
@@ -188,10 +195,10 @@ def in_background(paths: RunPaths, runner: PlaybookRunner, *, take_over_run: boo
         write_json(paths.background, {**started, "session": session} if session else started)
         ended = True
         try:
-            if take_over_run:
-                ended = take_over(paths, passwords)
-            else:
+            if not take_over_run:
                 run_playbook(paths, passwords, runner)
+            elif not _is_over(paths):
+                ended = take_over(paths, passwords)
         except Exception as error:  # noqa: BLE001 - outermost handler of this process: run.json must say how the run ended
             traceback.print_exc()
             hint = f"see {paths.supervisor_log}"

@@ -58,13 +58,14 @@ def _refused(link: Link, kind: str) -> Refused:
 
 
 def raise_not_opened(waiting: list[Link], failure: type[HostNotReady]) -> None:
-    """Raise the refusals of hosts that answered `open` with one; else `failure` with what broke each channel.
+    """Raise the refusals of hosts that answered `open` with one, and what broke other channels; else `failure`.
 
     Do nothing for an empty list.
     """
     if not waiting:
         return
-    raise_refusal([link for link in waiting if link.refused], "open")
+    if any(link.refused for link in waiting):
+        raise_refusal([link for link in waiting if link.refused or (link.channel and link.channel.broken)], "open")
     rows = [f"{link.name}: {(link.channel.broken if link.channel else '') or 'no answer'}" for link in waiting]
     raise failure(
         "no channel to\n" + "\n".join(rows),

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 # Of all readings of a check, those that decide about the ranks of a job and that no plan knows.
 READINGS = ("identity", "limits", "names", "space_shm", "space_state", "space_shared", "token", "write_state")
-# Each reading has its own limit on the host, of 8 to 11 seconds; these are for the answer with all of them.
-READ_S, SEE_S, END_S = 20.0, 20.0, 15.0
+# Each reading has its own limit on the host, of 8 to 18 seconds; these are for the answer with all of them.
+READ_S, SEE_S, END_S = 20.0, 25.0, 20.0
 MAX_ANSWER = 1 << 20
 
 Answers = Mapping[str, Mapping[str, Any]]  # by host: `readings`, `reached`, `ended`

@@ -92,7 +92,7 @@ class Session:
     def _locked(self) -> IO[Any]:
         try:
             return self._place.take()
-        except OSError:
+        except BlockingIOError:
             raise Busy(
                 "this inventory has a session already", hint="ddp-play session -i INVENTORY --end ends it"
             ) from None

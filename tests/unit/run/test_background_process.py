@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,8 @@ from ddp_play.ansible.runner import Passwords, PlaybookOutcome, PlaybookRequest,
 from ddp_play.bundle.journal import read_events
 from ddp_play.bundle.outcome import Outcome, RankOutcome, RunStatus, Verdict
 from ddp_play.bundle.paths import RunPaths, read_json, write_json
-from ddp_play.errors import HostNotReady, UsageError
+from ddp_play.errors import DiskFull, HostNotReady, UsageError
+from ddp_play.run import background_process
 from ddp_play.run.background_process import run_playbook
 from ddp_play.testing import FakePlaybookRunner
 
@@ -94,6 +96,29 @@ def test_a_supervisor_that_died_alone_leaves_a_run_for_attach(
     assert "ended" not in document
     (warning,) = [event["message"] for event in read_events(paths.events) if event["type"] == "warning"]
     assert warning.startswith("the supervisor died: ")
+
+
+@pytest.mark.parametrize(
+    ("fields", "taken"),
+    [
+        ({"status": "running", "directories": {"h1": "/state"}}, True),
+        ({"status": "succeeded", "exit_class": "done"}, False),
+        ({"status": "failed", "exit_class": DiskFull.kind}, True),
+    ],
+)
+def test_a_run_that_another_take_over_has_just_ended_keeps_its_end(
+    paths: RunPaths, monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any], taken: bool
+) -> None:
+    """Two `attach` at once: the second found clean hosts, and a run that had succeeded ended with 64."""
+    write_json(paths.run, {**read_json(paths.run), **fields})
+    asked: list[RunPaths] = []
+    monkeypatch.setattr(background_process, "take_over", lambda paths, _passwords: asked.append(paths))
+    monkeypatch.setattr(background_process, "start_report", lambda _paths: None)
+    monkeypatch.setattr("ddp_play.run.background_process.signal.signal", lambda *_: None)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"{}")))
+    background_process.in_background(paths, FakePlaybookRunner(ended(OK)), take_over_run=True)
+    assert bool(asked) == taken
+    assert read_json(paths.run)["status"] == fields["status"]
 
 
 WITH_JOB: list[tuple[str, tuple[RunStatus, int], PlaybookOutcome, tuple[str, int, str, str]]] = [

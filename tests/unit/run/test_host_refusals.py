@@ -10,6 +10,7 @@ from ddp_play.engines.route import Route
 from ddp_play.errors import Busy, HostNotReady, NotTakenOver, SlotsTaken, UnknownVersion
 from ddp_play.run.host_refusals import raise_not_opened, raise_refusal
 from ddp_play.run.link import Link
+from ddp_play.testing import FakeChannel, FakeHost
 
 
 def link(name: str, **refused: Any) -> Link:
@@ -63,6 +64,16 @@ def test_a_refusal_to_open_goes_before_hosts_without_an_answer() -> None:
     with pytest.raises(UnknownVersion) as caught:
         raise_not_opened([link("h1"), link("h2", message="written by 9.9", error="version")], NotTakenOver)
     assert caught.value.hosts == ("h2",)
+
+
+def test_a_channel_that_breaks_is_named_beside_a_refusal() -> None:
+    broken = link("h1")
+    channel = FakeChannel(FakeHost("h1"))
+    channel.close("no route to host")
+    broken.channel = channel  # type: ignore[assignment]
+    with pytest.raises(UnknownVersion, match=r"h1: no route to host\nh2: written by 9\.9") as caught:
+        raise_not_opened([broken, link("h2", message="written by 9.9", error="version")], NotTakenOver)
+    assert caught.value.hosts == ("h1", "h2")
 
 
 def test_hosts_that_do_not_answer_raise_the_callers_class() -> None:
