@@ -10,25 +10,20 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import IO
 
-# Whoever looks whether a lock is held takes it for a moment, which is nobody's reason to give up.
+# Whoever looks whether a lock is held shares it for a moment, which is no reason to give up for whoever wants it.
 LOOKED_AT_S = 1.0
 TICK_S = 0.02
 
 
 def is_locked(path: Path) -> bool:
-    """Does a process hold this lock?"""
-    if not path.exists():
-        return False
+    """Does a process hold this lock? Those who look do not see each other: they share it, also on NFS and read-only."""
     try:
-        handle, lock = path.open("a"), fcntl.LOCK_EX  # NFS takes an exclusive lock only of a file open for writing
-    except OSError:  # a read-only disk, or another user's run
-        try:
-            handle, lock = path.open(), fcntl.LOCK_SH
-        except OSError:
-            return False
+        handle = path.open()
+    except OSError:  # not there, or another user's run
+        return False
     with handle:
         try:
-            fcntl.flock(handle, lock | fcntl.LOCK_NB)
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError:
             return True
     return False

@@ -77,7 +77,7 @@ def state_of(place: SessionPlace, inventory: tuple[str, ...]) -> dict[str, Any]:
     The pid of one that hangs is in its lock.
     """
     answer = order(place, "status")
-    state = "silent" if place.is_held else "none"
+    state = "silent" if is_locked(place.lock) else "none"
     if answer is not None:
         state = "ready" if answer.get("ready") else "cold" if answer.get("settled") else "starting"
     said = answer or {}
@@ -115,7 +115,7 @@ def _order(place: SessionPlace, name: str) -> None:
 
 def _refuse_silent(place: SessionPlace) -> None:
     """Busy if there is a session, which has not answered."""
-    if not place.is_held:
+    if not is_locked(place.lock):
         return
     if not place.address.exists():
         raise Busy("the session of this inventory is just starting or ending", hint="try again in a few seconds")

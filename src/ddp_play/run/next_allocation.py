@@ -12,7 +12,6 @@ from typing import IO, TYPE_CHECKING, Any
 from ddp_play.bundle import run_locks
 from ddp_play.bundle.outcome import RunStatus, Verdict
 from ddp_play.bundle.paths import read_json, write_json
-from ddp_play.bundle.run_locks import is_locked
 from ddp_play.bundle.run_lookup import has_ended
 from ddp_play.errors import Busy, Interrupted
 from ddp_play.run import interrupted_attempt, requeue
@@ -32,7 +31,7 @@ TICK_S = 0.5
 def wait_for_locks(paths: RunPaths, *, timeout_s: float = LOCKED_S) -> None:
     """Wait until no process of an earlier start supervises the run. Busy if one still does."""
     until = time.monotonic() + timeout_s
-    while is_locked(paths.background_lock) or is_locked(paths.lock):
+    while run_locks.is_locked(paths.background_lock) or run_locks.is_locked(paths.lock):
         if time.monotonic() > until:
             raise _still_there(paths)
         time.sleep(TICK_S)

@@ -8,7 +8,6 @@ import json
 import os
 import socket
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -18,8 +17,6 @@ from ddp_play.bundle import run_locks
 from ddp_play.bundle.paths import home
 
 PARTS = ("plugins/action", "plugins/plugin_utils", "plugins/filter", "plugins/module_utils")
-
-LOOK_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +42,10 @@ class SessionPlace:
         return self.root / "lock"
 
     @property
-    def is_held(self) -> bool:
-        """Does a session live here? Whoever looks has the lock for a moment, so this looks twice."""
-        if not run_locks.is_locked(self.lock):
-            return False
-        time.sleep(LOOK_S)
-        return run_locks.is_locked(self.lock)
-
-    @property
     def holder(self) -> int:
         """Pid that the session has written into its lock; 0 without a session, and for one of an earlier version."""
         try:
-            return int(self.lock.read_text()) if self.is_held else 0
+            return int(self.lock.read_text()) if run_locks.is_locked(self.lock) else 0
         except (OSError, ValueError):
             return 0
 

@@ -43,6 +43,15 @@ def test_a_lock_that_cannot_be_opened_for_writing(tmp_path: Path, monkeypatch: p
     assert not is_locked(path)
 
 
+def test_those_who_look_do_not_see_each_other(tmp_path: Path) -> None:
+    """A session seemed to live while another command looked whether one does."""
+    path = tmp_path / "lock"
+    path.touch()
+    with path.open() as looking:
+        fcntl.flock(looking, fcntl.LOCK_SH)
+        assert not is_locked(path)
+
+
 def test_whoever_wants_a_lock_gets_it_after_one_that_only_looked(tmp_path: Path) -> None:
     """`ps` in the moment in which `attach` takes a run over: it was refused as supervised by another process."""
     path = tmp_path / "lock"
